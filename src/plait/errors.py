@@ -1,0 +1,40 @@
+"""Every error that plait raises.
+
+    PlaitError
+    ├── InputError          data or labels that cannot be used     (also a ValueError)
+    ├── SettingError        an option with an impossible value     (also a ValueError)
+    ├── DivergedError       a run whose objective or residuals blow up
+    ├── ProtocolError       a message that does not fit the protocol
+    └── PrivacyError        a release that the privacy rules forbid
+        └── BudgetError     ... because the budget would be exceeded
+
+A message says what must hold, what was found and what to do.
+"""
+
+
+class PlaitError(Exception):
+    """The root of every error that plait raises."""
+
+
+class InputError(PlaitError, ValueError):
+    """Data or labels cannot be used as they are."""
+
+
+class SettingError(PlaitError, ValueError):
+    """An option has a value that makes no sense, or two options exclude each other."""
+
+
+class DivergedError(PlaitError):
+    """The run moved away from every solution and was ended."""
+
+
+class ProtocolError(PlaitError):
+    """A message does not fit the protocol."""
+
+
+class PrivacyError(PlaitError):
+    """A release is forbidden by the privacy rules of a party."""
+
+
+class BudgetError(PrivacyError):
+    """A release would exceed the privacy budget."""

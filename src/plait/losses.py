@@ -44,6 +44,14 @@ class Loss(ABC):
         """A convex model's second derivative, read off the gradient alone; None where the gradient does not tell."""
         return None
 
+    def score_change(self, before: Array, after: Array) -> Array | None:
+        """How far the scores moved between two gradients (N,); 0 where the loss is flat, None where nothing tells."""
+        there, here = self.curvature_seen(before), self.curvature_seen(after)
+        if there is None or here is None:
+            return None
+        mean = (there + here) / 2
+        return np.divide(after - before, mean, out=np.zeros_like(after), where=mean > 0)
+
     def stiffness(self, y: Array) -> float:
         """The typical curvature of the loss on these labels: the natural unit of the penalty rho."""
         return 1.0 if self.curvature is None else self.curvature
@@ -89,6 +97,9 @@ class Logistic(_Classification):
     def curvature_seen(self, gradient: Array) -> Array:
         a = np.abs(gradient)
         return a * (1 - a)
+
+    def score_change(self, before: Array, after: Array) -> Array:
+        return _logit_of(after) - _logit_of(before)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return y * logistic_root(y * v, np.asarray(step, dtype=np.float64))
@@ -276,6 +287,12 @@ class Cauchy(Loss):
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))
         return y + self.scale * cauchy_root((v - y) / self.scale, step)
+
+
+def _logit_of(gradient: Array) -> Array:
+    """The score behind a logistic gradient -y/(1 + exp(y z)): the gradient shows the label and the score."""
+    a = np.clip(np.abs(gradient), 1e-300, 1 - 1e-16)
+    return -np.sign(gradient) * (np.log1p(-a) - np.log(a))
 
 
 def _need_positive(what: str, value: float) -> None:

@@ -68,6 +68,11 @@ class Penalty:
         g = self.ridge * x
         return g if self.shape is None else g + self.shape.shape_gradient(x)
 
+    def majoriser(self, x: Array) -> Array:
+        """Curvatures h (d,) with  penalty(x + s) <= penalty(x) + gradient(x) s + s^T diag(h) s / 2  for every s."""
+        h = np.full(x.shape, self.ridge)
+        return h if self.shape is None else h + self.shape.shape_majoriser(x)
+
     def prox(self, v: Array, step: Step) -> Array:
         """argmin over x of  penalty(x) + ||x - v||^2 / (2 step)."""
         shrink = 1 + step * self.ridge
@@ -128,6 +133,9 @@ class Shape(Penalty, ABC):
 
     def shape_gradient(self, x: Array) -> Array:
         raise SettingError(f"a method that needs the penalty's gradient cannot use {self!r}, which has kinks")
+
+    def shape_majoriser(self, x: Array) -> Array:
+        raise SettingError(f"a method that needs the penalty's curvature cannot use {self!r}, which has kinks")
 
 
 class FeasibleSet(Penalty, ABC):
@@ -266,6 +274,10 @@ class LogPenalty(Shape):
 
     def shape_gradient(self, x: Array) -> Array:
         return self.alpha * x / (1 + (x / self.scale) ** 2)
+
+    def shape_majoriser(self, x: Array) -> Array:
+        """The penalty is concave in x^2, so the parabola through x with the same slope lies above it."""
+        return self.alpha / (1 + (x / self.scale) ** 2)
 
     def shape_prox(self, v: Array, step: Step) -> Array:
         return self.scale * cauchy_root(

@@ -40,7 +40,7 @@ class Stopping:
 
     def reason(self, now: Measured, complete: Measured | None, seconds: float) -> "Reason | None":
         """Why to stop, given the newest state, an earlier one with its Lyapunov value, and the time; None to go on."""
-        if max(now.primal, now.dual) <= self.tol:
+        if any(np.maximum(m.primal, m.dual) <= self.tol for m in (now, complete) if m is not None):
             return Reason(f"both residuals at most {self.tol:g}", converged=True)
         if self.objective is not None and now.objective <= self.objective:
             return Reason(f"objective at most {self.objective:g}", converged=True)
@@ -76,7 +76,7 @@ class Watch:
 
     def look(self, now: Measured) -> None:
         """Raise DivergedError when the run has gone wrong."""
-        residual = max(now.primal, now.dual)
+        residual = float(np.fmax(now.primal, now.dual))
         if np.isnan(now.objective) or not np.isfinite(residual):
             raise self._error(now, "the numbers are no longer finite")
         if now.objective <= self._start + _SLACK * self._size:

@@ -1,0 +1,86 @@
+"""A party's search direction: a Newton step on its own block that knows how the others have moved.
+
+    minimise over d, c:   g^T (D d + O c) + ||D d + O c||_W^2 / 2 + penalty's parabola at x + d, and the others' along c
+
+O (N, k) holds the others' past moves.  The coordinator will re-optimise along past moves anyway, so a direction that
+leaves them free does not repeat what they can do: without this, M parties all correct the same error M times.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from plait.local import conjugate_gradients
+from plait.matrix import Features
+from plait.types import Array
+
+_FAINT = 1e-10
+_SINGULAR = 1e-8
+_CG_TOLERANCE, _CG_STEPS = 1e-3, 100
+
+
+@dataclass(frozen=True)
+class Others:
+    """The others' past moves as a party sees them: O (k, N), the penalty's Gram (k, k) and gradient (k,) along them."""
+
+    moves: Array
+    penalty: Array
+    gradient: Array
+
+
+class Curvature:
+    """H = D^T diag(w) D + diag(h): factorised where it fits, else applied."""
+
+    def __init__(self, features: Features, w: Array, h: Array) -> None:
+        self.features = features
+        self.w = w
+        self.h = h
+        self.dense = features.primal_fits
+        if self.dense:
+            matrix = features.weighted_gram(w)
+            matrix[np.diag_indices_from(matrix)] += np.maximum(h, 1e-10 * float(np.trace(matrix)) / h.size + 1e-300)
+            self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
+        else:
+            self._diagonal = np.maximum(features.weighted_column_squares(w) + h, 1e-300)
+
+    def apply(self, x: Array) -> Array:
+        return self.features.adjoint(self.w * self.features.forward(x)) + self.h * x
+
+    def solve(self, rhs: Array, correction: Callable[[Array], Array] | None = None) -> Array:
+        """H^{-1} rhs, or (H - correction)^{-1} rhs by conjugate gradients."""
+        if self.dense:
+            return scipy.linalg.cho_solve(self._factor, rhs, check_finite=False)
+        apply = self.apply if correction is None else lambda x: self.apply(x) - correction(x)
+        return conjugate_gradients(apply, rhs, np.zeros_like(rhs), 1 / self._diagonal, _CG_TOLERANCE, _CG_STEPS)
+
+
+def newton_direction(curvature: Curvature, gradient: Array, others: Others | None) -> Array:
+    """d (d,): the part of the joint minimiser over (d, c) that is the party's own."""
+    if others is None:
+        return -curvature.solve(gradient)
+    weighted = others.moves * curvature.w
+    square = weighted @ others.moves.T + others.penalty
+    cross = curvature.features.adjoint(weighted.T)
+    if not curvature.dense:
+        inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
+        rhs = cross @ (inverse @ others.gradient) - gradient
+        return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
+    solved = curvature.solve(np.column_stack([gradient, cross]))
+    newton, spread = solved[:, 0], solved[:, 1:]
+    schur = square - cross.T @ spread
+    c = -_filtered_inverse((schur + schur.T) / 2, np.sqrt(np.diag(square))) @ (others.gradient - cross.T @ newton)
+    return -newton - spread @ c
+
+
+def _filtered_inverse(matrix: Array, scale: Array) -> Array:
+    """The inverse of a symmetric matrix on its well-conditioned part, judged after scaling."""
+    values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
+    v = vectors[:, values > _SINGULAR]
+    return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)
+
+
+def visible(moves: Array, w: Array, total: Array) -> Array:
+    """Which of the others' moves are more than rounding next to the total moves; both (k, N)."""
+    return np.einsum("kn,kn,n->k", moves, moves, w) > _FAINT * np.einsum("kn,kn,n->k", total, total, w)

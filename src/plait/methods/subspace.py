@@ -1,0 +1,297 @@
+"""The subspace method: parties send preconditioned directions, the coordinator minimises exactly over their span.
+
+A round.  The coordinator sends g = w loss'(z) and the coefficients of the last step.  Party m applies the step,
+computes a direction d_m (a Newton step on its block, see direction.py) and sends D_m d_m with the penalty's quadratic
+model along its last steps and d_m.  The coordinator minimises the objective over the span of the last steps and the
+new directions, of every party separately or of their sums only, without communication: the objective never grows.
+
+The curvature costs no message: for these losses it can be read off the gradient.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.linalg
+
+from plait.errors import SettingError
+from plait.losses import Loss
+from plait.messages import Broadcast, Share
+from plait.methods.admm import vector_of
+from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task
+from plait.methods.direction import Curvature, Others, newton_direction
+from plait.methods.span import minimise_over_span
+from plait.penalties import Penalty
+from plait.types import Array
+
+_SPAN_VECTORS, _SPAN_BYTES = 100, 2**30
+_OTHERS, _OTHERS_BYTES = 40, 2**26
+_CURVATURE_FLOOR = 4e-3
+
+
+@dataclass(frozen=True)
+class Subspace(Method):
+    """Smooth losses with smooth penalties, in a tenth of the rounds of ADMM.
+
+    sums_only   let the coordinator use only sums over the parties, as secure aggregation will show it
+    memory      how many past steps (per party) the coordinator minimises over; None chooses by N, M and memory
+    """
+
+    sums_only: bool = False
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is not None and self.memory < 1:
+            raise SettingError(f"Subspace(memory) must be at least 1. Found {self.memory}.")
+
+    def steps_kept(self, rows: int, parties: int) -> int:
+        """How many past steps are kept; both sides compute it."""
+        if self.memory is not None:
+            return self.memory
+        vectors = 1 if self.sums_only else parties
+        fitting = _SPAN_BYTES // (8 * rows * vectors)
+        return int(max(2, min(40 if self.sums_only else 10, _SPAN_VECTORS // vectors, fitting)))
+
+    def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
+        if not loss.smooth:
+            raise SettingError(
+                f"Subspace needs a smooth loss. Found {loss!r}, which has kinks. Use method=plait.Proximal()."
+            )
+        for name, penalty in penalties.items():
+            if not penalty.smooth:
+                raise SettingError(
+                    f"Subspace needs smooth penalties without constraints. Found {penalty!r} at party {name!r}. "
+                    "Use method=plait.Proximal()."
+                )
+
+    def party_side(self, block: Block) -> PartySide:
+        return SubspaceParty(self, block)
+
+    def coordinator_side(self, task: Task) -> CoordinatorSide:
+        return SubspaceCoordinator(self, task)
+
+
+def _rows(width: int, rows: int = 0) -> Array:
+    return np.empty((rows, width))
+
+
+@dataclass(frozen=True)
+class PartyState:
+    """x (d,), its last steps (k, d) and direction (d,); the others' moves (k, N), and the gradient seen last (N,)."""
+
+    x: Array
+    steps: Array
+    direction: Array
+    others: Array
+    total_gram: Array
+    gradient: Array | None = None
+
+
+class SubspaceParty(PartySide):
+    """Broadcast scalars: memory, mean curvature, the coefficients, then the new row of the steps' summed penalty Gram.
+
+    Share scalars: penalty, stationarity, Newton decrement, r (k+1,), and the upper triangle of K (k+1, k+1).
+    """
+
+    def __init__(self, method: Subspace, block: Block) -> None:
+        self.method = method
+        self.block = block
+        n = block.features.rows
+        self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * n)))
+        self.counted = block.weights > 0
+
+    def start(self) -> PartyState:
+        d, n = self.block.features.columns, self.block.features.rows
+        return PartyState(np.zeros(d), _rows(d), np.zeros(d), _rows(n), np.empty((0, 0)))
+
+    def weights(self, state: PartyState) -> Array:
+        return state.x
+
+    def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
+        g = broadcast.vector
+        assert g is not None
+        memory, mean_curvature = int(broadcast.scalars[0]), float(broadcast.scalars[1])
+        state = self._apply(state, broadcast.scalars[2:], memory, g)
+        features, penalty = self.block.features, self.block.penalty
+        loss_gradient = features.adjoint(g)
+        stationarity = self.block.stationarity(state.x, loss_gradient)
+        if broadcast.closing:
+            return state, Share(broadcast.round, None, np.array([penalty.value(state.x), stationarity]))
+        gradient = loss_gradient + penalty.gradient(state.x)
+        h = penalty.majoriser(state.x)
+        w = self._curvature(g, mean_curvature)
+        direction = newton_direction(Curvature(features, w, h), gradient, self._others(state, gradient, w))
+        state = replace(state, direction=direction, gradient=g)
+        basis = np.vstack([state.steps[-memory:], direction])
+        r = basis @ penalty.gradient(state.x)
+        k = (basis * h) @ basis.T
+        head = [penalty.value(state.x), stationarity, -float(gradient @ direction)]
+        scalars = np.concatenate([head, r, k[np.triu_indices(r.size)]])
+        return state, Share(broadcast.round, features.forward(direction), scalars)
+
+    def _apply(self, state: PartyState, scalars: Array, memory: int, g: Array) -> PartyState:
+        """Take the step that the coordinator chose, and note how the others moved meanwhile."""
+        if state.gradient is None:
+            return state
+        kept = min(len(state.steps), memory)
+        coefficients, gram_row = scalars[: kept + 1], scalars[kept + 1 :]
+        step = coefficients @ np.vstack([state.steps[len(state.steps) - kept :], state.direction])
+        keep = max(self.others_kept, memory)
+        steps = np.vstack([state.steps, step])[-keep:]
+        moved = self._score_change(state.gradient, g)
+        others = state.others
+        if moved is not None and self.others_kept:
+            others = np.vstack([others, moved - self.block.features.forward(step)])[-self.others_kept :]
+        gram = _grown(state.total_gram, gram_row)[-keep:, -keep:]
+        return replace(state, x=state.x + step, steps=steps, others=others, total_gram=gram)
+
+    def _score_change(self, before: Array, after: Array) -> Array | None:
+        w = np.where(self.counted, self.block.weights, 1.0)
+        return self.block.loss.score_change(before / w, after / w)
+
+    def _curvature(self, g: Array, mean_curvature: float) -> Array:
+        """The weighted second derivative, floored so that saturated samples do not vanish from the metric."""
+        weights = self.block.weights
+        seen = self.block.loss.curvature_seen(g / np.where(self.counted, weights, 1.0))
+        if seen is None:
+            return weights * mean_curvature
+        return weights * np.maximum(seen, _CURVATURE_FLOOR * float(seen.max()))
+
+    def _others(self, state: PartyState, gradient: Array, w: Array) -> Others | None:
+        k = len(state.others)
+        if k == 0:
+            return None
+        own = state.steps[-k:]
+        energy = np.einsum("kn,kn,n->k", state.others, state.others, w)
+        alive = energy > 1e-12 * max(float(energy.max()), 1e-300)
+        if not alive.any():
+            return None
+        h = self.block.penalty.majoriser(state.x)
+        penalty = state.total_gram[-k:, -k:] - (own * h) @ own.T
+        # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
+        slope = -(own @ gradient)
+        return Others(state.others[alive], penalty[np.ix_(alive, alive)], slope[alive])
+
+
+def _grown(gram: Array, row: Array) -> Array:
+    """A Gram matrix with one more row, whose products with the oldest vectors are not known and taken as 0."""
+    n = len(gram) + 1
+    grown = np.zeros((n, n))
+    grown[:-1, :-1] = gram
+    grown[-1, n - row.size :] = row
+    grown[n - row.size :, -1] = row
+    return grown
+
+
+@dataclass(frozen=True)
+class SubspaceState:
+    """z (N,), b, and per group (each party, or all together) the images of the last steps (k, N) with their K."""
+
+    z: Array
+    intercept: float
+    images: tuple[Array, ...]
+    grams: tuple[Array, ...]
+    measured: Measured
+    coefficients: tuple[Array, ...]
+    gram_row: Array = field(default_factory=lambda: np.empty(0))
+    decrease: float = np.nan
+
+
+class SubspaceCoordinator(CoordinatorSide):
+    """Minimises over the span of what it has received."""
+
+    def __init__(self, method: Subspace, task: Task) -> None:
+        self.method = method
+        self.task = task
+        self.memory = method.steps_kept(task.rows, len(task.parties))
+        together = method.sums_only or len(task.parties) == 1
+        self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
+
+    def start(self) -> SubspaceState:
+        task, groups = self.task, len(self.groups)
+        z = np.zeros(task.rows)
+        b = 0.0
+        if task.fit_intercept:
+            b = float(
+                minimise_over_span(task, z, np.ones((1, task.rows)), np.zeros(1), np.zeros((1, 1))).coefficients[0]
+            )
+        measured = Measured(0, task.mean_loss(z + b), 0.0, np.nan)
+        empty = (_rows(task.rows),) * groups
+        return SubspaceState(z + b, b, empty, (np.empty((0, 0)),) * groups, measured, (np.empty(0),) * groups)
+
+    def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
+        return self._messages(state, closing=False)
+
+    def closing(self, state: SubspaceState) -> dict[str, Broadcast]:
+        return self._messages(state, closing=True)
+
+    def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
+        task = self.task
+        g = task.gradient(state.z)
+        curvature = float(task.weights @ np.maximum(task.loss.hessian(state.z, task.labels), 0.0))
+        number = state.measured.round + (not closing)
+        return {
+            name: Broadcast(number, g, np.concatenate([[self.memory, curvature], c, state.gram_row]), closing)
+            for group, c in zip(self.groups, state.coefficients, strict=True)
+            for name in group
+        }
+
+    def absorb(self, state: SubspaceState, shares: Mapping[str, Share]) -> tuple[SubspaceState, Measured | None]:
+        before = self._completed(state, shares)
+        images, slopes, grams = [], [], []
+        for group, old in zip(self.groups, state.images, strict=True):
+            new = sum((vector_of(shares[name]) for name in group), np.zeros(self.task.rows))
+            scalars = sum((shares[name].scalars[3:] for name in group), np.zeros(1))
+            images.append(np.vstack([old, new]))
+            slopes.append(scalars[: len(old) + 1])
+            grams.append(_symmetric(scalars[len(old) + 1 :], len(old) + 1))
+        return self._step(state, before, images, slopes, grams), before
+
+    def _step(
+        self, state: SubspaceState, before: Measured, images: list[Array], slopes: list[Array], grams: list[Array]
+    ) -> SubspaceState:
+        """Minimise over the span, and keep the step in place of the newest direction."""
+        task, ones = self.task, int(self.task.fit_intercept)
+        basis = np.vstack([*images, np.ones((ones, task.rows))])
+        r = np.concatenate([*slopes, np.zeros(ones)])
+        k = scipy.linalg.block_diag(*grams, np.zeros((ones, ones)))
+        best = minimise_over_span(task, state.z, basis, r, k)
+        cuts = np.cumsum([len(i) for i in images])
+        c = np.split(best.coefficients, cuts)
+        kept = [np.vstack([i[:-1], a @ i])[-self.memory :] for i, a in zip(images, c, strict=False)]
+        rows = (np.append((m @ a)[:-1], a @ m @ a)[-self.memory :] for m, a in zip(grams, c, strict=False))
+        measured = Measured(before.round + 1, before.objective - best.decrease, 0.0, np.nan)
+        return SubspaceState(
+            z=best.scores,
+            intercept=state.intercept + (float(c[-1][0]) if ones else 0.0),
+            images=tuple(kept),
+            grams=tuple(grams),
+            measured=measured,
+            coefficients=tuple(c[: len(images)]),
+            gram_row=sum(rows, np.zeros(1)),
+            decrease=best.decrease,
+        )
+
+    def _completed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
+        """The state with the parties' own account of it: their penalties, their gradients, their Newton decrements."""
+        said = np.array([shares[name].scalars[:3] for name in self.task.parties])
+        objective = self.task.mean_loss(state.z) + float(said[:, 0].sum())
+        # A block's Newton decrement is what that party alone could still gain; together they can gain up to M times it.
+        left = len(said) * float(said[:, 2].sum()) if said.shape[1] == 3 else np.nan
+        dual = float(np.fmax(left, state.decrease)) / max(abs(objective), 1e-300)
+        return replace(state.measured, objective=objective, lyapunov=float(said[:, 1].sum()), dual=dual)
+
+    def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
+        return self._completed(state, shares)
+
+    def current(self, state: SubspaceState) -> Measured:
+        return state.measured
+
+    def intercept(self, state: SubspaceState) -> float:
+        return state.intercept
+
+
+def _symmetric(triangle: Array, size: int) -> Array:
+    k = np.zeros((size, size))
+    k[np.triu_indices(size)] = triangle
+    return k + np.triu(k, 1).T

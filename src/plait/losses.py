@@ -9,11 +9,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from plait.errors import InputError, SettingError
 from plait.roots import cauchy_root, logistic_root, poisson_root
 from plait.types import Array
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What can be read off a gradient: scores up to a constant per sample, for which samples, and the curvature."""
+
+    score: Array
+    known: npt.NDArray[np.bool_]
+    curvature: Array
 
 
 class Loss(ABC):
@@ -40,17 +50,9 @@ class Loss(ABC):
         """d^2 loss / dz^2, for smooth losses."""
         raise SettingError(f"a method that needs second derivatives cannot use {self!r}, which has kinks")
 
-    def curvature_seen(self, gradient: Array) -> Array | None:
-        """A convex model's second derivative, read off the gradient alone; None where the gradient does not tell."""
-        return None
-
-    def score_change(self, before: Array, after: Array) -> Array | None:
-        """How far the scores moved between two gradients (N,); 0 where the loss is flat, None where nothing tells."""
-        there, here = self.curvature_seen(before), self.curvature_seen(after)
-        if there is None or here is None:
-            return None
-        mean = (there + here) / 2
-        return np.divide(after - before, mean, out=np.zeros_like(after), where=mean > 0)
+    def seen(self, gradient: Array, first: Array, start: float) -> "Seen":
+        """What a gradient shows to who receives it, given the first gradient, taken where every score was `start`."""
+        raise SettingError(f"the gradient of {self!r} shows no curvature: it has kinks")
 
     def stiffness(self, y: Array) -> float:
         """The typical curvature of the loss on these labels: the natural unit of the penalty rho."""
@@ -94,12 +96,11 @@ class Logistic(_Classification):
         p = expit(z)
         return p * (1 - p)
 
-    def curvature_seen(self, gradient: Array) -> Array:
-        a = np.abs(gradient)
-        return a * (1 - a)
-
-    def score_change(self, before: Array, after: Array) -> Array:
-        return _logit_of(after) - _logit_of(before)
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        """The gradient -y / (1 + exp(y z)) shows the label, by its sign, and the score."""
+        a = np.clip(np.abs(gradient), 1e-300, 1 - 1e-16)
+        score = -np.sign(gradient) * (np.log1p(-a) - np.log(a))
+        return Seen(score, np.ones(a.shape, dtype=bool), a * (1 - a))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return y * logistic_root(y * v, np.asarray(step, dtype=np.float64))
@@ -120,8 +121,8 @@ class Squared(Loss):
     def hessian(self, z: Array, y: Array) -> Array:
         return np.ones_like(z)
 
-    def curvature_seen(self, gradient: Array) -> Array:
-        return np.ones_like(gradient)
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        return Seen(gradient, np.ones(gradient.shape, dtype=bool), np.ones_like(gradient))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return v + (step / (1 + step)) * (y - v)
@@ -142,8 +143,9 @@ class SquaredHinge(_Classification):
     def hessian(self, z: Array, y: Array) -> Array:
         return np.where(y * z < 1, 2.0, 0.0)
 
-    def curvature_seen(self, gradient: Array) -> Array:
-        return np.where(gradient != 0, 2.0, 0.0)
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        inside = gradient != 0
+        return Seen(gradient / 2, inside, np.where(inside, 2.0, 0.0))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         t = y * v
@@ -188,8 +190,9 @@ class Huber(Loss):
     def hessian(self, z: Array, y: Array) -> Array:
         return np.where(np.abs(z - y) <= self.delta, 1.0, 0.0)
 
-    def curvature_seen(self, gradient: Array) -> Array:
-        return np.where(np.abs(gradient) < self.delta, 1.0, 0.0)
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        inside = np.abs(gradient) < self.delta * (1 - 1e-9)
+        return Seen(gradient, inside, np.where(inside, 1.0, 0.0))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         a = v - y
@@ -214,6 +217,11 @@ class Poisson(Loss):
     def hessian(self, z: Array, y: Array) -> Array:
         with np.errstate(over="ignore"):
             return np.exp(z)
+
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        """The first gradient exp(start) - y shows the label, and with it every later one shows exp(z)."""
+        mean = np.maximum(np.exp(start) - first + gradient, 1e-12)
+        return Seen(np.log(mean), np.ones(mean.shape, dtype=bool), mean)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return poisson_root(v, np.asarray(step, dtype=np.float64), y)
@@ -279,20 +287,14 @@ class Cauchy(Loss):
         r2 = ((z - y) / self.scale) ** 2
         return (1 - r2) / (1 + r2) ** 2
 
-    def curvature_seen(self, gradient: Array) -> Array:
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""
         q = np.minimum(2 * np.abs(gradient) / self.scale, 1.0)
-        return (1 + np.sqrt(1 - q * q)) / 2
+        return Seen(gradient, np.zeros(q.shape, dtype=bool), (1 + np.sqrt(1 - q * q)) / 2)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))
         return y + self.scale * cauchy_root((v - y) / self.scale, step)
-
-
-def _logit_of(gradient: Array) -> Array:
-    """The score behind a logistic gradient -y/(1 + exp(y z)): the gradient shows the label and the score."""
-    a = np.clip(np.abs(gradient), 1e-300, 1 - 1e-16)
-    return -np.sign(gradient) * (np.log1p(-a) - np.log(a))
 
 
 def _need_positive(what: str, value: float) -> None:

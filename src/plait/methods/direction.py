@@ -16,7 +16,6 @@ from plait.local import conjugate_gradients
 from plait.matrix import Features
 from plait.types import Array
 
-_FAINT = 1e-10
 _SINGULAR = 1e-8
 _CG_TOLERANCE, _CG_STEPS = 1e-3, 100
 
@@ -79,8 +78,3 @@ def _filtered_inverse(matrix: Array, scale: Array) -> Array:
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     v = vectors[:, values > _SINGULAR]
     return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)
-
-
-def visible(moves: Array, w: Array, total: Array) -> Array:
-    """Which of the others' moves are more than rounding next to the total moves; both (k, N)."""
-    return np.einsum("kn,kn,n->k", moves, moves, w) > _FAINT * np.einsum("kn,kn,n->k", total, total, w)

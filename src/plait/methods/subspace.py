@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from plait.errors import SettingError
-from plait.losses import Loss
+from plait.losses import Loss, Seen
 from plait.messages import Broadcast, Share
 from plait.methods.admm import vector_of
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task
@@ -24,9 +24,11 @@ from plait.methods.span import minimise_over_span
 from plait.penalties import Penalty
 from plait.types import Array
 
-_SPAN_VECTORS, _SPAN_BYTES = 100, 2**30
+_SPAN_VECTORS, _SPAN_BYTES = 128, 2**30
 _OTHERS, _OTHERS_BYTES = 40, 2**26
 _CURVATURE_FLOOR = 4e-3
+_MOST_CROWDED = 20
+_FAINT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Subspace(Method):
             return self.memory
         vectors = 1 if self.sums_only else parties
         fitting = _SPAN_BYTES // (8 * rows * vectors)
-        return int(max(2, min(40 if self.sums_only else 10, _SPAN_VECTORS // vectors, fitting)))
+        return int(max(3, min(40 if self.sums_only else 30, _SPAN_VECTORS // vectors, fitting)))
 
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         if not loss.smooth:
@@ -77,28 +79,30 @@ def _rows(width: int, rows: int = 0) -> Array:
 
 @dataclass(frozen=True)
 class PartyState:
-    """x (d,), its last steps (k, d) and direction (d,); the others' moves (k, N), and the gradient seen last (N,)."""
+    """x (d,), its last steps (k, d) and direction (d,); the others' moves (k, N); the first and last gradient (N,)."""
 
     x: Array
     steps: Array
     direction: Array
     others: Array
     total_gram: Array
-    gradient: Array | None = None
+    first: Array | None = None
+    last: Array | None = None
+    rounds: int = 0
 
 
 class SubspaceParty(PartySide):
-    """Broadcast scalars: memory, mean curvature, the coefficients, then the new row of the steps' summed penalty Gram.
+    """Broadcast scalars: memory, the score that all samples start with, how many features there are in all, the
+    coefficients of the step, and the new row of the Gram matrix of all parties' steps in the penalty's metric.
 
-    Share scalars: penalty, stationarity, Newton decrement, r (k+1,), and the upper triangle of K (k+1, k+1).
+    Share scalars: penalty, stationarity, Newton decrement, width, r (k+1,), and the upper triangle of K (k+1, k+1).
     """
 
     def __init__(self, method: Subspace, block: Block) -> None:
         self.method = method
         self.block = block
-        n = block.features.rows
-        self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * n)))
-        self.counted = block.weights > 0
+        self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        self.per_sample = np.where(block.weights > 0, block.weights, 1.0)
 
     def start(self) -> PartyState:
         d, n = self.block.features.columns, self.block.features.rows
@@ -110,63 +114,62 @@ class SubspaceParty(PartySide):
     def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
         g = broadcast.vector
         assert g is not None
-        memory, mean_curvature = int(broadcast.scalars[0]), float(broadcast.scalars[1])
-        state = self._apply(state, broadcast.scalars[2:], memory, g)
+        memory, start, width = int(broadcast.scalars[0]), float(broadcast.scalars[1]), float(broadcast.scalars[2])
+        state = self._applied(state, broadcast.scalars[3:], memory, start, g)
         features, penalty = self.block.features, self.block.penalty
         loss_gradient = features.adjoint(g)
-        stationarity = self.block.stationarity(state.x, loss_gradient)
+        head = [penalty.value(state.x), self.block.stationarity(state.x, loss_gradient)]
         if broadcast.closing:
-            return state, Share(broadcast.round, None, np.array([penalty.value(state.x), stationarity]))
+            return state, Share(broadcast.round, None, np.array(head))
         gradient = loss_gradient + penalty.gradient(state.x)
         h = penalty.majoriser(state.x)
-        w = self._curvature(g, mean_curvature)
-        direction = newton_direction(Curvature(features, w, h), gradient, self._others(state, gradient, w))
-        state = replace(state, direction=direction, gradient=g)
+        seen = self._seen(g, state.first if state.first is not None else g, start)
+        w = self.block.weights * np.maximum(seen.curvature, _CURVATURE_FLOOR * float(seen.curvature.mean()))
+        # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
+        crowded = 1 + min(state.rounds, _MOST_CROWDED) * min(1.0, width / features.rows)
+        direction = newton_direction(Curvature(features, w, crowded * h), gradient, self._others(state, gradient, w, h))
         basis = np.vstack([state.steps[-memory:], direction])
-        r = basis @ penalty.gradient(state.x)
         k = (basis * h) @ basis.T
-        head = [penalty.value(state.x), stationarity, -float(gradient @ direction)]
-        scalars = np.concatenate([head, r, k[np.triu_indices(r.size)]])
+        head += [-float(gradient @ direction), features.columns]
+        scalars = np.concatenate([head, basis @ penalty.gradient(state.x), k[np.triu_indices(len(basis))]])
+        first = g if state.first is None else state.first
+        state = replace(state, direction=direction, first=first, last=g, rounds=state.rounds + 1)
         return state, Share(broadcast.round, features.forward(direction), scalars)
 
-    def _apply(self, state: PartyState, scalars: Array, memory: int, g: Array) -> PartyState:
+    def _applied(self, state: PartyState, scalars: Array, memory: int, start: float, g: Array) -> PartyState:
         """Take the step that the coordinator chose, and note how the others moved meanwhile."""
-        if state.gradient is None:
+        if state.first is None or state.last is None:
             return state
         kept = min(len(state.steps), memory)
         coefficients, gram_row = scalars[: kept + 1], scalars[kept + 1 :]
         step = coefficients @ np.vstack([state.steps[len(state.steps) - kept :], state.direction])
         keep = max(self.others_kept, memory)
-        steps = np.vstack([state.steps, step])[-keep:]
-        moved = self._score_change(state.gradient, g)
         others = state.others
-        if moved is not None and self.others_kept:
-            others = np.vstack([others, moved - self.block.features.forward(step)])[-self.others_kept :]
-        gram = _grown(state.total_gram, gram_row)[-keep:, -keep:]
-        return replace(state, x=state.x + step, steps=steps, others=others, total_gram=gram)
+        if self.others_kept:
+            own = self.block.features.forward(step)
+            before, after = self._seen(state.last, state.first, start), self._seen(g, state.first, start)
+            # Where nothing is known, take it that the others did not move.
+            others = np.where(before.known & after.known, after.score - before.score - own, 0.0)
+            others = np.vstack([state.others, others])[-self.others_kept :]
+        return replace(
+            state,
+            x=state.x + step,
+            steps=np.vstack([state.steps, step])[-keep:],
+            others=others,
+            total_gram=_grown(state.total_gram, gram_row)[-keep:, -keep:],
+        )
 
-    def _score_change(self, before: Array, after: Array) -> Array | None:
-        w = np.where(self.counted, self.block.weights, 1.0)
-        return self.block.loss.score_change(before / w, after / w)
+    def _seen(self, g: Array, first: Array, start: float) -> Seen:
+        return self.block.loss.seen(g / self.per_sample, first / self.per_sample, start)
 
-    def _curvature(self, g: Array, mean_curvature: float) -> Array:
-        """The weighted second derivative, floored so that saturated samples do not vanish from the metric."""
-        weights = self.block.weights
-        seen = self.block.loss.curvature_seen(g / np.where(self.counted, weights, 1.0))
-        if seen is None:
-            return weights * mean_curvature
-        return weights * np.maximum(seen, _CURVATURE_FLOOR * float(seen.max()))
-
-    def _others(self, state: PartyState, gradient: Array, w: Array) -> Others | None:
+    def _others(self, state: PartyState, gradient: Array, w: Array, h: Array) -> Others | None:
+        """The others' moves that amount to something, with the penalty and the slope along them."""
         k = len(state.others)
-        if k == 0:
+        energy = np.einsum("kn,kn,n->k", state.others, state.others, w)
+        alive = energy > _FAINT * float(energy.max(initial=0.0))
+        if k == 0 or not alive.any():
             return None
         own = state.steps[-k:]
-        energy = np.einsum("kn,kn,n->k", state.others, state.others, w)
-        alive = energy > 1e-12 * max(float(energy.max()), 1e-300)
-        if not alive.any():
-            return None
-        h = self.block.penalty.majoriser(state.x)
         penalty = state.total_gram[-k:, -k:] - (own * h) @ own.T
         # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
         slope = -(own @ gradient)
@@ -193,6 +196,8 @@ class SubspaceState:
     grams: tuple[Array, ...]
     measured: Measured
     coefficients: tuple[Array, ...]
+    start_score: float = 0.0
+    width: float = 0.0
     gram_row: Array = field(default_factory=lambda: np.empty(0))
     decrease: float = np.nan
 
@@ -217,7 +222,7 @@ class SubspaceCoordinator(CoordinatorSide):
             )
         measured = Measured(0, task.mean_loss(z + b), 0.0, np.nan)
         empty = (_rows(task.rows),) * groups
-        return SubspaceState(z + b, b, empty, (np.empty((0, 0)),) * groups, measured, (np.empty(0),) * groups)
+        return SubspaceState(z + b, b, empty, (np.empty((0, 0)),) * groups, measured, (np.empty(0),) * groups, b)
 
     def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
         return self._messages(state, closing=False)
@@ -228,10 +233,11 @@ class SubspaceCoordinator(CoordinatorSide):
     def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
         task = self.task
         g = task.gradient(state.z)
-        curvature = float(task.weights @ np.maximum(task.loss.hessian(state.z, task.labels), 0.0))
         number = state.measured.round + (not closing)
         return {
-            name: Broadcast(number, g, np.concatenate([[self.memory, curvature], c, state.gram_row]), closing)
+            name: Broadcast(
+                number, g, np.concatenate([[self.memory, state.start_score, state.width], c, state.gram_row]), closing
+            )
             for group, c in zip(self.groups, state.coefficients, strict=True)
             for name in group
         }
@@ -241,11 +247,12 @@ class SubspaceCoordinator(CoordinatorSide):
         images, slopes, grams = [], [], []
         for group, old in zip(self.groups, state.images, strict=True):
             new = sum((vector_of(shares[name]) for name in group), np.zeros(self.task.rows))
-            scalars = sum((shares[name].scalars[3:] for name in group), np.zeros(1))
+            scalars = sum((shares[name].scalars[4:] for name in group), np.zeros(1))
             images.append(np.vstack([old, new]))
             slopes.append(scalars[: len(old) + 1])
             grams.append(_symmetric(scalars[len(old) + 1 :], len(old) + 1))
-        return self._step(state, before, images, slopes, grams), before
+        width = sum(float(shares[name].scalars[3]) for name in self.task.parties)
+        return replace(self._step(state, before, images, slopes, grams), width=width), before
 
     def _step(
         self, state: SubspaceState, before: Measured, images: list[Array], slopes: list[Array], grams: list[Array]
@@ -268,6 +275,7 @@ class SubspaceCoordinator(CoordinatorSide):
             grams=tuple(grams),
             measured=measured,
             coefficients=tuple(c[: len(images)]),
+            start_score=state.start_score,
             gram_row=sum(rows, np.zeros(1)),
             decrease=best.decrease,
         )

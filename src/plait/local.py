@@ -73,7 +73,7 @@ class IterativeRidge(LocalSolver):
             lambda x: kappa * f.adjoint(f.forward(x)) + ridge * x,
             residual=-(ridge * centre + kappa * adjoint),
             start=centre,
-            preconditioner=1 / np.where(diagonal > 0, diagonal, 1.0),
+            precondition=lambda r: r / np.where(diagonal > 0, diagonal, 1.0),
             tolerance=self.tolerance,
         )
 
@@ -114,13 +114,13 @@ def conjugate_gradients(
     apply: Callable[[Array], Array],
     residual: Array,
     start: Array,
-    preconditioner: Array,
+    precondition: Callable[[Array], Array],
     tolerance: float,
     max_steps: int = 1000,
 ) -> Array:
     """Solve  apply(x - start) = residual  for x, apply symmetric positive semidefinite."""
     x, r = start.copy(), residual.copy()
-    z = preconditioner * r
+    z = precondition(r)
     p, rz = z.copy(), float(r @ z)
     goal = tolerance**2 * rz
     for _ in range(max_steps):
@@ -133,7 +133,7 @@ def conjugate_gradients(
         step = rz / curvature
         x += step * p
         r -= step * ap
-        z = preconditioner * r
+        z = precondition(r)
         rz, previous = float(r @ z), rz
         p = z + (rz / previous) * p
     return x

@@ -17,7 +17,7 @@ from plait.matrix import Features
 from plait.types import Array
 
 _SINGULAR = 1e-8
-_CG_TOLERANCE, _CG_STEPS = 1e-3, 100
+_CG_TOLERANCE, _CG_STEPS = 1e-2, 60
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,10 @@ class Others:
     gradient: Array
 
 
-class Curvature:
-    """H = D^T diag(w) D + diag(h): factorised where it fits, else applied."""
+class Preconditioner:
+    """An approximate inverse of  D^T diag(w) D + diag(h):  a Cholesky factor where it fits, else the diagonal."""
 
     def __init__(self, features: Features, w: Array, h: Array) -> None:
-        self.features = features
-        self.w = w
-        self.h = h
         self.dense = features.primal_fits
         if self.dense:
             matrix = features.weighted_gram(w)
@@ -44,29 +41,43 @@ class Curvature:
         else:
             self._diagonal = np.maximum(features.weighted_column_squares(w) + h, 1e-300)
 
-    def apply(self, x: Array) -> Array:
-        return self.features.adjoint(self.w * self.features.forward(x)) + self.h * x
-
-    def solve(self, rhs: Array, correction: Callable[[Array], Array] | None = None) -> Array:
-        """H^{-1} rhs, or (H - correction)^{-1} rhs by conjugate gradients."""
+    def solve(self, rhs: Array) -> Array:
         if self.dense:
             return scipy.linalg.cho_solve(self._factor, rhs, check_finite=False)
-        apply = self.apply if correction is None else lambda x: self.apply(x) - correction(x)
-        return conjugate_gradients(apply, rhs, np.zeros_like(rhs), 1 / self._diagonal, _CG_TOLERANCE, _CG_STEPS)
+        return rhs / self._diagonal
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """H = D^T diag(w) D + diag(h), with an inverse: exact if the factor is fresh, else a start for iteration."""
+
+    features: Features
+    w: Array
+    h: Array
+    inverse: Preconditioner
+    exact: bool
+
+    def solve(self, rhs: Array, without: Callable[[Array], Array]) -> Array:
+        """(H - without)^{-1} rhs, roughly, by preconditioned conjugate gradients."""
+
+        def apply(x: Array) -> Array:
+            return self.features.adjoint(self.w * self.features.forward(x)) + self.h * x - without(x)
+
+        return conjugate_gradients(apply, rhs, np.zeros_like(rhs), self.inverse.solve, _CG_TOLERANCE, _CG_STEPS)
 
 
 def newton_direction(curvature: Curvature, gradient: Array, others: Others | None) -> Array:
     """d (d,): the part of the joint minimiser over (d, c) that is the party's own."""
     if others is None:
-        return -curvature.solve(gradient)
+        return -curvature.inverse.solve(gradient) if curvature.exact else -curvature.solve(gradient, np.zeros_like)
     weighted = others.moves * curvature.w
     square = weighted @ others.moves.T + others.penalty
     cross = curvature.features.adjoint(weighted.T)
-    if not curvature.dense:
+    if not curvature.exact:
         inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
         rhs = cross @ (inverse @ others.gradient) - gradient
         return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
-    solved = curvature.solve(np.column_stack([gradient, cross]))
+    solved = curvature.inverse.solve(np.column_stack([gradient, cross]))
     newton, spread = solved[:, 0], solved[:, 1:]
     schur = square - cross.T @ spread
     c = -_filtered_inverse((schur + schur.T) / 2, np.sqrt(np.diag(square))) @ (others.gradient - cross.T @ newton)

@@ -19,7 +19,7 @@ from plait.losses import Loss, Seen
 from plait.messages import Broadcast, Share
 from plait.methods.admm import vector_of
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task
-from plait.methods.direction import Curvature, Others, newton_direction
+from plait.methods.direction import Curvature, Others, Preconditioner, newton_direction
 from plait.methods.span import minimise_over_span
 from plait.penalties import Penalty
 from plait.types import Array
@@ -29,6 +29,7 @@ _OTHERS, _OTHERS_BYTES = 40, 2**26
 _CURVATURE_FLOOR = 4e-3
 _MOST_CROWDED = 20
 _FAINT = 1e-12
+_CHEAP_GRAM = 5e9
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class PartyState:
     total_gram: Array
     first: Array | None = None
     last: Array | None = None
+    factored: tuple[Array, Array] | None = None
+    """The weights and the ridge that the preconditioner was made with."""
     rounds: int = 0
 
 
@@ -102,6 +105,7 @@ class SubspaceParty(PartySide):
         self.method = method
         self.block = block
         self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        self._inverse: tuple[Array, Preconditioner] | None = None
         self.per_sample = np.where(block.weights > 0, block.weights, 1.0)
 
     def start(self) -> PartyState:
@@ -127,7 +131,8 @@ class SubspaceParty(PartySide):
         w = self.block.weights * np.maximum(seen.curvature, _CURVATURE_FLOOR * float(seen.curvature.mean()))
         # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
         crowded = 1 + min(state.rounds, _MOST_CROWDED) * min(1.0, width / features.rows)
-        direction = newton_direction(Curvature(features, w, crowded * h), gradient, self._others(state, gradient, w, h))
+        state, curvature = self._curvature(state, w, crowded * h)
+        direction = newton_direction(curvature, gradient, self._others(state, gradient, w, h))
         basis = np.vstack([state.steps[-memory:], direction])
         k = (basis * h) @ basis.T
         head += [-float(gradient @ direction), features.columns]
@@ -158,6 +163,18 @@ class SubspaceParty(PartySide):
             others=others,
             total_gram=_grown(state.total_gram, gram_row)[-keep:, -keep:],
         )
+
+    def _curvature(self, state: PartyState, w: Array, h: Array) -> tuple[PartyState, Curvature]:
+        """H at these weights; a large matrix is factorised again only in rounds 1, 2, 4, 8, ..."""
+        f = self.block.features
+        cheap = f.rows * f.columns**2 <= _CHEAP_GRAM
+        fresh = state.factored is None or cheap or not f.primal_fits or state.rounds & (state.rounds - 1) == 0
+        if fresh:
+            state = replace(state, factored=(w, h))
+        assert state.factored is not None
+        if self._inverse is None or self._inverse[0] is not state.factored[0]:
+            self._inverse = (state.factored[0], Preconditioner(f, *state.factored))
+        return state, Curvature(f, w, h, self._inverse[1], exact=fresh and f.primal_fits)
 
     def _seen(self, g: Array, first: Array, start: float) -> Seen:
         return self.block.loss.seen(g / self.per_sample, first / self.per_sample, start)

@@ -16,6 +16,15 @@ from plait.errors import InputError, SettingError
 from plait.roots import cauchy_root
 from plait.types import Array
 
+
+@dataclass(frozen=True)
+class Parabola:
+    """constant + x^T diag(curvature) x / 2, curvature (d,)."""
+
+    constant: float
+    curvature: Array
+
+
 Step: TypeAlias = "float | Array"
 """A step size, or for a separable penalty one per weight."""
 
@@ -68,10 +77,16 @@ class Penalty:
         g = self.ridge * x
         return g if self.shape is None else g + self.shape.shape_gradient(x)
 
-    def majoriser(self, x: Array) -> Array:
-        """Curvatures h (d,) with  penalty(x + s) <= penalty(x) + gradient(x) s + s^T diag(h) s / 2  for every s."""
-        h = np.full(x.shape, self.ridge)
-        return h if self.shape is None else h + self.shape.shape_majoriser(x)
+    def majoriser(self, at: Array, width: Array) -> "Parabola":
+        """A parabola above the penalty: it touches at `at`, or nearly where a kink within `width` is rounded off.
+
+        A smooth penalty is touched with its own slope, and a ridge is met exactly.
+        """
+        h = np.full(at.shape, self.ridge)
+        if self.shape is None:
+            return Parabola(0.0, h)
+        over = self.shape.shape_majoriser(at, width)
+        return Parabola(over.constant, over.curvature + h)
 
     def prox(self, v: Array, step: Step) -> Array:
         """argmin over x of  penalty(x) + ||x - v||^2 / (2 step)."""
@@ -134,8 +149,8 @@ class Shape(Penalty, ABC):
     def shape_gradient(self, x: Array) -> Array:
         raise SettingError(f"a method that needs the penalty's gradient cannot use {self!r}, which has kinks")
 
-    def shape_majoriser(self, x: Array) -> Array:
-        raise SettingError(f"a method that needs the penalty's curvature cannot use {self!r}, which has kinks")
+    @abstractmethod
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola": ...
 
 
 class FeasibleSet(Penalty, ABC):
@@ -188,6 +203,11 @@ class L1(Shape):
 
     def shape_jacobian(self, v: Array, step: Step) -> Array:
         return (np.abs(v) > step * self.alpha).astype(np.float64)
+
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """|x| <= x^2 / (2 q) + q / 2  for every q > 0."""
+        q = np.hypot(at, width)
+        return Parabola(self.alpha * float(q.sum()) / 2, self.alpha / q)
 
 
 @dataclass(frozen=True)
@@ -246,6 +266,11 @@ class GroupLasso(Shape):
         safe = np.where(norm > 0, norm, 1.0)
         return v * np.maximum(1 - step * self.alpha * weight / safe, 0.0)[member]
 
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """||x_g|| <= ||x_g||^2 / (2 q) + q / 2  for every q > 0."""
+        member, norm, weight = self._norms(np.hypot(at, width))
+        return Parabola(self.alpha * float(weight @ norm) / 2, self.alpha * (weight / norm)[member])
+
     def shape_jacobian(self, v: Array, step: Step) -> Array:
         member, norm, weight = self._norms(v)
         alive = norm > step * self.alpha * weight
@@ -275,9 +300,10 @@ class LogPenalty(Shape):
     def shape_gradient(self, x: Array) -> Array:
         return self.alpha * x / (1 + (x / self.scale) ** 2)
 
-    def shape_majoriser(self, x: Array) -> Array:
-        """The penalty is concave in x^2, so the parabola through x with the same slope lies above it."""
-        return self.alpha / (1 + (x / self.scale) ** 2)
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """The penalty is concave in x^2, so the parabola through `at` with the same slope lies above it."""
+        h = self.alpha / (1 + (at / self.scale) ** 2)
+        return Parabola(self.shape_value(at) - float(h @ (at * at)) / 2, h)
 
     def shape_prox(self, v: Array, step: Step) -> Array:
         return self.scale * cauchy_root(

@@ -18,7 +18,7 @@ from plait.errors import SettingError
 from plait.local import LocalSolver, choose_solver
 from plait.messages import Broadcast, Share
 from plait.methods import anderson
-from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive
+from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
 from plait.types import Array
 from plait.zupdate import update_scores_and_intercept
 
@@ -300,8 +300,3 @@ class SharingCoordinator(CoordinatorSide):
 
     def intercept(self, state: SharingState) -> float:
         return state.end.intercept
-
-
-def vector_of(share: Share) -> Array:
-    assert share.vector is not None
-    return share.vector

@@ -144,3 +144,9 @@ def need_positive(what: str, value: float | None) -> None:
     """Raise SettingError unless value is None or a positive finite number."""
     if value is not None and not (np.isfinite(value) and value > 0):
         raise SettingError(f"{what} must be positive and finite. Found {value}.")
+
+
+def vector_of(share: Share) -> Array:
+    """The share's vector, which a round's share always has."""
+    assert share.vector is not None
+    return share.vector

@@ -92,7 +92,19 @@ def fit(
     weights = read_weights(sample_weight, rows)
     penalties = _penalties(penalty, read)
     method.check(loss, penalties)
-    parties = {p.name: Party(p.name, Block(Features(p.matrix), penalties[p.name], loss, weights), method) for p in read}
+    parties = {
+        p.name: Party(
+            p.name,
+            Block(
+                Features.centred(p.matrix, weights) if fit_intercept else Features(p.matrix),
+                penalties[p.name],
+                loss,
+                weights,
+            ),
+            method,
+        )
+        for p in read
+    }
     coordinator = Coordinator(Task(loss, labels, weights, _names(read), fit_intercept), method)
     outcome = run(coordinator, InProcess({n: p.handle for n, p in parties.items()}), stopping, callbacks)
     if not outcome.reason.converged:
@@ -105,7 +117,7 @@ def fit(
     trained = {name: party.weights for name, party in parties.items()}
     return Fit(
         weights=trained if isinstance(parts, Mapping) else list(trained.values()),
-        intercept=coordinator.intercept,
+        intercept=coordinator.intercept - sum(party.shift for party in parties.values()),
         objective=outcome.history[-1].objective,
         rounds=len(outcome.history),
         converged=outcome.reason.converged,

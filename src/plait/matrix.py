@@ -13,12 +13,22 @@ GRAM_LIMIT = 4096
 
 
 class Features:
-    """D with its products; a Gram matrix is formed at most once, and only when its side is at most GRAM_LIMIT."""
+    """D with its products; a Gram matrix is formed at most once, and only when its side is at most GRAM_LIMIT.
 
-    def __init__(self, matrix: Any) -> None:
-        self.matrix = matrix
+    centre (d,), where given, is taken off every row: with an intercept the model stays the same, and the method need
+    not find out by itself how columns far from zero and the intercept trade off.
+    """
+
+    def __init__(self, matrix: Any, centre: Array | None = None) -> None:
+        self.matrix = matrix if centre is None else matrix - centre
+        self.centre = np.zeros(matrix.shape[1]) if centre is None else centre
         self.sparse = sp.issparse(matrix)
         self.rows, self.columns = matrix.shape
+
+    @classmethod
+    def centred(cls, matrix: Any, weights: Array) -> "Features":
+        """D less its weighted column means; a sparse D stays as it is, for it would fill up."""
+        return cls(matrix) if sp.issparse(matrix) else cls(matrix, weights @ matrix)
 
     def forward(self, x: Array) -> Array:
         """D x."""

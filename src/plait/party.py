@@ -23,3 +23,8 @@ class Party:
     def weights(self) -> Array:
         """x_m, (d_m,)."""
         return self._side.weights(self._state)
+
+    @property
+    def shift(self) -> float:
+        """What centring took off the party's scores: on raw columns its share is D_m x_m - shift."""
+        return float(self.block.features.centre @ self.weights)

@@ -8,6 +8,7 @@ from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.methods.admm import Jacobi, Proximal
+from plait.methods.augmented import Augmented
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.subspace import Subspace
@@ -28,6 +29,7 @@ from plait.stopping import Stopping
 __all__ = [
     "L1",
     "L2",
+    "Augmented",
     "Ball",
     "Box",
     "Cauchy",

@@ -16,6 +16,9 @@ from plait.errors import InputError, SettingError
 from plait.roots import cauchy_root, logistic_root, poisson_root
 from plait.types import Array
 
+_ROUNDING = 1e-7
+"""How far from its ends the slope of a rounded kink must be to count as between them."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -169,6 +172,9 @@ class Hinge(_Classification):
         t = y * v
         return np.where(t < 1, y * np.minimum(t + step, 1.0), v)
 
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        return _between(gradient, (np.abs(gradient) > _ROUNDING) & (np.abs(gradient) < 1 - _ROUNDING))
+
 
 @dataclass(frozen=True)
 class Huber(Loss):
@@ -259,9 +265,12 @@ class Pinball(Loss):
         # Below y the score climbs by step * q, above it falls by step * (1 - q); between, it stops at y.
         return np.clip(y, v - step * (1 - self.quantile), v + step * self.quantile)
 
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        return _between(gradient, (gradient > _ROUNDING - self.quantile) & (gradient < 1 - self.quantile - _ROUNDING))
+
     def stiffness(self, y: Array) -> float:
         """A kink has no curvature of its own; the labels' spread sets the scale of the scores."""
-        spread = float(np.std(y))
+        spread = float(np.mean(np.abs(y - np.median(y))))
         return 1.0 / spread if spread > 0 else 1.0
 
 
@@ -295,6 +304,42 @@ class Cauchy(Loss):
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))
         return y + self.scale * cauchy_root((v - y) / self.scale, step)
+
+
+def _between(gradient: Array, at_kink: npt.NDArray[np.bool_]) -> Seen:
+    """What the gradient of a rounded kink shows: curvature at the kink, in units of the rounding's stiffness."""
+    return Seen(gradient, at_kink, at_kink.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Envelope(Loss):
+    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per sample."""
+
+    base: Loss
+    rho: float
+    shift: Array
+    curvature: ClassVar[None] = None
+
+    def copy(self, z: Array, y: Array) -> Array:
+        """The minimising s."""
+        return self.base.prox(z + self.shift, np.full(z.shape, 1 / self.rho), y)
+
+    def value(self, z: Array, y: Array) -> Array:
+        s = self.copy(z, y)
+        return self.base.value(s, y) + self.rho / 2 * (z + self.shift - s) ** 2
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        return self.rho * (z + self.shift - self.copy(z, y))
+
+    def hessian(self, z: Array, y: Array) -> Array:
+        g = self.gradient(z, y)
+        return self.rho * self.base.seen(g, g, 0.0).curvature
+
+    def prox(self, v: Array, step: Array, y: Array) -> Array:
+        """A parabola's share of the way to the base's own prox."""
+        total = step + 1 / self.rho
+        there = self.base.prox(v + self.shift, total, y) - self.shift
+        return v + (step / total) * (there - v)
 
 
 def _need_positive(what: str, value: float) -> None:

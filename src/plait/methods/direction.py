@@ -19,7 +19,7 @@ from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
-_COMPOSITE_TOLERANCE = 1e-9
+_COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 _CG_TOLERANCE, _CG_STEPS = 1e-2, 60
 
 
@@ -109,7 +109,7 @@ def proximal_direction(
             lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v, diagonal
         )
     linear = quadratic.apply(x) - gradient
-    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE) - x
+    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS) - x
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:

@@ -96,7 +96,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
 
 def _penalty(given: Any, alpha: float | None) -> Any:
     """The penalty objects that the options name."""
-    if isinstance(given, str):
+    if given is None or isinstance(given, str):
         if given == "none" and alpha is None:
             return NoPenalty()
         if given not in _PENALTIES:

@@ -73,7 +73,7 @@ def test_fit_refuses(case: str) -> None:
         ({"penalty": [plait.L2(1.0)]}, r"one per party \(2\). Found 1"),
         ({"penalty": 0.1}, r"penalty"),
         ({"penalty": plait.GroupLasso(1.0, [0, 0, 1])}, r"party 'bank'.*Found 3 for 4 columns"),
-        ({"method": plait.Subspace(), "penalty": plait.L1(0.1)}, r"Subspace needs smooth penalties.*'bank'"),
+        ({"method": plait.Subspace(), "loss": plait.Hinge()}, r"Subspace needs a smooth loss"),
     ],
 )
 def test_fit_refuses_options(options: dict[str, Any], message: str) -> None:

@@ -171,7 +171,7 @@ class TestOptions:
         x, y = diabetes
         parties = {"free": slice(0, 5), "positive": slice(5, 10)}
         penalty = {"free": plait.L2(1e-2), "positive": plait.L2(1e-2) + plait.NonNegative()}
-        model = plait.VerticalRegression(parties, penalty=penalty).fit(x, y)
+        model = plait.VerticalRegression(parties, penalty=penalty, method=plait.Proximal()).fit(x, y)
         assert (model.coef_[:5] < 0).any()
         assert (model.coef_[5:] >= 0).all()
 

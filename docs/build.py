@@ -10,6 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import typer
+
+from plait.cli import app
+
 ROOT = Path(__file__).resolve().parent.parent
 CLI_PAGE = ROOT / "docs" / "cli.md"
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
@@ -17,11 +21,17 @@ PARITY = re.compile(r"(<!-- parity -->\n).*?(<!-- /parity -->)", re.DOTALL)
 
 
 def cli_page() -> str:
-    """The command reference, as typer writes it."""
-    command = [sys.executable, "-m", "typer", "plait.cli", "utils", "docs", "--name", "plait"]
-    page = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    note = "<!-- Written by `make docs` from src/plait/cli.py. -->\n\n"
-    return note + page.rstrip() + "\n"
+    """The command reference: every command, its help and its options."""
+    lines = ["<!-- Written by `make docs` from src/plait/cli.py. -->", "", "# Commands"]
+    for name, command in typer.main.get_command(app).commands.items():
+        lines += ["", f"## plait {name}", "", command.help or ""]
+        options = [p for p in command.params if "--help" not in p.opts]
+        if options:
+            lines += ["", "| option | default | meaning |", "|---|---|---|"]
+        for option in options:
+            default = "" if option.default in (None, False) else f"`{option.default}`"
+            lines.append(f"| `{', '.join(option.opts)}` | {default} | {option.help} |")
+    return "\n".join(lines) + "\n"
 
 
 def dead_links() -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_root, logistic_root, poisson_root
+from plait.roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
 from plait.types import Array
 
 
@@ -101,7 +101,8 @@ class Squared(Loss):
     curvature: ClassVar[float] = 1.0
 
     def value(self, z: Array, y: Array) -> Array:
-        return (z - y) ** 2 / 2
+        with np.errstate(over="ignore"):
+            return (z - y) ** 2 / 2
 
     def gradient(self, z: Array, y: Array) -> Array:
         return z - y
@@ -113,7 +114,7 @@ class Squared(Loss):
         return np.ones_like(gradient)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        return v + (step / (1 + step)) * (y - v)
+        return v / (1 + step) + y * (step / (1 + step))
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class SquaredHinge(_Classification):
     curvature: ClassVar[float] = 2.0
 
     def value(self, z: Array, y: Array) -> Array:
-        return np.maximum(0.0, 1 - y * z) ** 2
+        with np.errstate(over="ignore"):
+            return np.maximum(0.0, 1 - y * z) ** 2
 
     def gradient(self, z: Array, y: Array) -> Array:
         return -2 * y * np.maximum(0.0, 1 - y * z)
@@ -135,8 +137,7 @@ class SquaredHinge(_Classification):
         return np.where(gradient != 0, 2.0, 0.0)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        t = y * v
-        return np.where(t < 1, v + y * (2 * step / (1 + 2 * step)) * (1 - t), v)
+        return np.where(y * v < 1, v / (1 + 2 * step) + y * (step / (0.5 + step)), v)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ class Huber(Loss):
 
     def value(self, z: Array, y: Array) -> Array:
         r = np.abs(z - y)
-        return np.where(r <= self.delta, r * r / 2, self.delta * (r - self.delta / 2))
+        inside = np.minimum(r, self.delta)
+        return inside * (r - inside / 2)
 
     def gradient(self, z: Array, y: Array) -> Array:
         return np.clip(z - y, -self.delta, self.delta)
@@ -258,15 +260,15 @@ class Cauchy(Loss):
         _need_positive("Cauchy(scale=...)", self.scale)
 
     def value(self, z: Array, y: Array) -> Array:
-        return self.scale**2 / 2 * np.log1p(((z - y) / self.scale) ** 2)
+        return self.scale**2 * half_log((z - y) / self.scale)
 
     def gradient(self, z: Array, y: Array) -> Array:
         r = z - y
-        return r / (1 + (r / self.scale) ** 2)
+        with np.errstate(over="ignore"):
+            return r / (1 + (r / self.scale) ** 2)
 
     def hessian(self, z: Array, y: Array) -> Array:
-        r2 = ((z - y) / self.scale) ** 2
-        return (1 - r2) / (1 + r2) ** 2
+        return cauchy_hessian((z - y) / self.scale)
 
     def curvature_seen(self, gradient: Array) -> Array:
         """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""

@@ -5,9 +5,10 @@ from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, S
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.methods.admm import Jacobi, Proximal
+from plait.methods.admm import Jacobi
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.proximal import Proximal
 from plait.penalties import (
     L1,
     L2,

@@ -13,8 +13,8 @@ from plait.errors import InputError, SettingError
 from plait.history import History
 from plait.losses import Logistic, Loss
 from plait.matrix import Features
-from plait.methods.admm import Proximal
 from plait.methods.base import Block, Method, Task
+from plait.methods.proximal import Proximal
 from plait.party import Party
 from plait.penalties import L2, Penalty
 from plait.protocol import Observer, run

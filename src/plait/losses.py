@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_root, logistic_root, poisson_root
+from plait.roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
 from plait.types import Array
 
 _ROUNDING = 1e-7
@@ -116,7 +116,8 @@ class Squared(Loss):
     curvature: ClassVar[float] = 1.0
 
     def value(self, z: Array, y: Array) -> Array:
-        return (z - y) ** 2 / 2
+        with np.errstate(over="ignore"):
+            return (z - y) ** 2 / 2
 
     def gradient(self, z: Array, y: Array) -> Array:
         return z - y
@@ -128,7 +129,7 @@ class Squared(Loss):
         return Seen(gradient, np.ones(gradient.shape, dtype=bool), np.ones_like(gradient))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        return v + (step / (1 + step)) * (y - v)
+        return v / (1 + step) + y * (step / (1 + step))
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class SquaredHinge(_Classification):
     curvature: ClassVar[float] = 2.0
 
     def value(self, z: Array, y: Array) -> Array:
-        return np.maximum(0.0, 1 - y * z) ** 2
+        with np.errstate(over="ignore"):
+            return np.maximum(0.0, 1 - y * z) ** 2
 
     def gradient(self, z: Array, y: Array) -> Array:
         return -2 * y * np.maximum(0.0, 1 - y * z)
@@ -151,8 +153,7 @@ class SquaredHinge(_Classification):
         return Seen(gradient / 2, inside, np.where(inside, 2.0, 0.0))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        t = y * v
-        return np.where(t < 1, v + y * (2 * step / (1 + 2 * step)) * (1 - t), v)
+        return np.where(y * v < 1, v / (1 + 2 * step) + y * (step / (0.5 + step)), v)
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ class Huber(Loss):
 
     def value(self, z: Array, y: Array) -> Array:
         r = np.abs(z - y)
-        return np.where(r <= self.delta, r * r / 2, self.delta * (r - self.delta / 2))
+        inside = np.minimum(r, self.delta)
+        return inside * (r - inside / 2)
 
     def gradient(self, z: Array, y: Array) -> Array:
         return np.clip(z - y, -self.delta, self.delta)
@@ -286,15 +288,15 @@ class Cauchy(Loss):
         _need_positive("Cauchy(scale=...)", self.scale)
 
     def value(self, z: Array, y: Array) -> Array:
-        return self.scale**2 / 2 * np.log1p(((z - y) / self.scale) ** 2)
+        return self.scale**2 * half_log((z - y) / self.scale)
 
     def gradient(self, z: Array, y: Array) -> Array:
         r = z - y
-        return r / (1 + (r / self.scale) ** 2)
+        with np.errstate(over="ignore"):
+            return r / (1 + (r / self.scale) ** 2)
 
     def hessian(self, z: Array, y: Array) -> Array:
-        r2 = ((z - y) / self.scale) ** 2
-        return (1 - r2) / (1 + r2) ** 2
+        return cauchy_hessian((z - y) / self.scale)
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from plait.errors import SettingError
 from plait.losses import Loss
-from plait.methods.admm import Proximal
 from plait.methods.augmented import Augmented
 from plait.methods.base import Method
+from plait.methods.proximal import Proximal
 from plait.methods.subspace import Subspace
 from plait.penalties import Penalty
 

@@ -10,6 +10,7 @@ from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson,
 from plait.methods.admm import Jacobi, Proximal
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
 from plait.penalties import (
     L1,
@@ -56,6 +57,7 @@ __all__ = [
     "Proximal",
     "Round",
     "SettingError",
+    "Sgd",
     "Squared",
     "SquaredHinge",
     "Stopping",

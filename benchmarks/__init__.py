@@ -1,1 +1,1 @@
-"""Benchmarks of plait: one judge, one small file per data set and per solver.  Run `make bench-quick` or `make bench`."""
+"""Benchmarks of plait: one judge, one small file per data set and per solver.  Run `make bench`."""

@@ -1,4 +1,4 @@
-"""Default of credit card clients: 30,000 x 23, standardised.  A bank (limit, status, bills) and a partner (the rest)."""
+"""Default of credit card clients: 30,000 x 23, standardised.  A bank (limit, status, bills) and a partner."""
 
 import lzma
 

@@ -20,7 +20,7 @@ def dense(rows: int, widths: list[int], seed: int = 0):
 
 
 def sparse(rows: int, width: int, parties: int, per_row: int, seed: int = 0):
-    """per_row ones in every row and party, each in a field of its own, some values of a field far commoner than others."""
+    """per_row ones in every row and party, each in a field of its own, whose values are not equally common."""
     rng = np.random.default_rng(seed)
     field = width // per_row
     parts, score = [], np.zeros(rows)

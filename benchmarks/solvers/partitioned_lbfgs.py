@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from itertools import pairwise
 
 import numpy as np
 import scipy.optimize
@@ -50,7 +51,7 @@ def _minimise(problem: Problem, goal: float, limits: Limits) -> list[tuple[float
     seen: list[tuple[float, float]] = []
 
     def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
-        blocks = [x[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        blocks = [x[a:b] for a, b in pairwise(ends)]
         z = np.sum([p @ b for p, b in zip(problem.parts, blocks, strict=True)], axis=0)
         value = float(np.logaddexp(0, -y * z).mean()) + problem.strength / 2 * float(x @ x)
         seen.append((time.perf_counter() - began, min(value, seen[-1][1] if seen else np.inf)))

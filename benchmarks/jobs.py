@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from benchmarks.datasets import synthetic
 from benchmarks.datasets.a9a import a9a
@@ -34,6 +35,8 @@ class Job:
     targets: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     timed_to: float = 1e-4
+    memory: dict[str, Any] | None = None
+    """The shape of synthetic data whose peak memory is measured."""
 
 
 A9A_2 = Job(
@@ -55,9 +58,11 @@ GISETTE = Job(
     targets={SEPARATE.name: (4, 7, 16, 30)},
     limits=Limits(rounds=100, seconds=60, finest=1e-6),
 )
+_MILLION = {"rows": 1_000_000, "width": 25_000, "parties": 4, "per_row": 10}
 SPARSE = Job(
     "sparse synthetic 1,000,000 x 100,000, M=4, L2(1e-6)",
-    partial(synthetic.sparse, 1_000_000, 25_000, 4, 10),
+    partial(synthetic.sparse, **_MILLION),
+    memory=_MILLION,
     strength=1e-6,
     goals=(1e-1, 1e-2, 1e-3),
     solvers=[SEPARATE, SUMS, PartitionedLbfgs(), SklearnPooled("lbfgs"), SklearnPooled("newton-cg")],

@@ -1,4 +1,4 @@
-"""Time and peak memory of one training, in a process of its own: `python -m benchmarks.memory '{"rows": 1000, ...}'`."""
+"""Time and peak memory of one training of plait's default method on synthetic data, in a process of its own."""
 
 import ctypes
 import gc

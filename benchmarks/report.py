@@ -36,11 +36,12 @@ def _section(result: Any) -> str:
     if not result.curves:
         return f"{title}\n\nSkipped: {result.skipped.get('', 'no solver applies')}."
     goals = [f"rounds to {_short(goal)}" for goal in job.goals]
-    head = ["solver", *goals, f"MB to {_short(job.timed_to)}", "seconds", "of fastest pooled"]
+    head = ["solver", *goals, f"MB to {_short(job.timed_to)}", "wall", "CPU"]
     lines = [
         title,
         "",
-        f"Optimum {result.judge.optimum.value:.10g} (relative duality gap {max(result.judge.optimum.gap, 1e-15):.0e}).",
+        f"Optimum {result.judge.optimum.value:.10g} (relative duality gap {max(result.judge.optimum.gap, 1e-15):.0e}). "
+        f"{_clock_of(result)}",
         "",
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",
@@ -48,8 +49,17 @@ def _section(result: Any) -> str:
     lines += [_row(result, name) for name in result.curves]
     notes = [f"- {n}: {'; '.join([c.options, *c.remarks])}" for n, c in result.curves.items() if c.remarks]
     notes += [f"- {name} not run: {why}" for name, why in result.skipped.items()]
-    notes += [f"- {check}" for check in _checks(result)]
+    notes += [f"- {check}" for check in [*_checks(result), *_memory(result)]]
     return "\n".join([*lines, "", *notes])
+
+
+def _clock_of(result: Any) -> str:
+    """What the ratios are ratios to."""
+    best = {n: min(s.wall for s in repeats) for n, repeats in result.clocks.items() if _pooled(result, n)}
+    if not best:
+        return f"Time to {_short(result.job.timed_to)} in seconds."
+    name = min(best, key=best.__getitem__)
+    return f"Time to {_short(result.job.timed_to)} in units of the fastest pooled solver ({name}: {best[name]:.3g} s)."
 
 
 def _short(x: float) -> str:
@@ -70,11 +80,16 @@ def _row(result: Any, name: str) -> str:
         cells = [f"({c})" for c in cells]
     at = curve.first(job.timed_to)
     traffic = "" if pooled or at is None else f"{at.bytes / 1e6:.1f}"
-    seconds = result.seconds.get(name)
-    fastest = min((min(s) for n, s in result.seconds.items() if _pooled(result, n)), default=None)
-    clock = "" if not seconds else f"{min(seconds):.3g}"
-    ratio = "" if not seconds or fastest is None else f"{min(seconds) / fastest:.2f}"
-    return "| " + " | ".join([name, *cells, traffic, clock, ratio]) + " |"
+    return "| " + " | ".join([name, *cells, traffic, _ratio(result, name, "wall"), _ratio(result, name, "cpu")]) + " |"
+
+
+def _ratio(result: Any, name: str, clock: str) -> str:
+    """The best of the repeats, in units of the fastest pooled solver; in seconds where there is none."""
+    best = {n: min(getattr(s, clock) for s in repeats) for n, repeats in result.clocks.items()}
+    fastest = min((s for n, s in best.items() if _pooled(result, n)), default=None)
+    if name not in best:
+        return ""
+    return f"{best[name]:.3g} s" if fastest is None else f"{best[name] / fastest:.2f}"
 
 
 def _checks(result: Any) -> list[str]:
@@ -109,17 +124,31 @@ def _half_of_plain_admm(result: Any) -> list[str]:
     return out
 
 
+def _memory(result: Any) -> list[str]:
+    """Peak memory against three times the data; what is beyond that, in vectors of N numbers."""
+    m = result.memory
+    if m is None:
+        return []
+    beyond = (m["peak_mb"] - 3 * m["data_mb"]) / (8e-6 * m["rows"])
+    return [
+        f"peak memory of the process with {m['rounds']} rounds in {m['seconds']:.0f} s: {m['peak_mb']:.0f} MB, of "
+        f"which {m['before_mb']:.0f} MB before training (data {m['data_mb']:.0f} MB): three times the data and "
+        f"{beyond:.0f} N-vectors"
+    ]
+
+
 def _as_json(result: Any) -> dict[str, Any]:
     return {
         "job": result.job.name,
         "optimum": None if result.judge is None else vars(result.judge.optimum),
         "timed_to": result.job.timed_to,
+        "memory": result.memory,
         "skipped": result.skipped,
         "solvers": {
             name: {
                 "options": curve.options,
                 "remarks": curve.remarks,
-                "seconds": result.seconds.get(name, []),
+                "clocks": [vars(s) for s in result.clocks.get(name, [])],
                 "points": [[p.rounds, round(p.seconds, 5), p.bytes, p.suboptimality] for p in curve.points],
             }
             for name, curve in result.curves.items()
@@ -130,14 +159,17 @@ def _as_json(result: Any) -> dict[str, Any]:
 def _write_csv(path: Path, results: list[Any]) -> None:
     with path.open("w", newline="") as file:
         out = csv.writer(file)
-        out.writerow(["job", "solver", "goal", "rounds", "bytes", "seconds_of_curve", "best_seconds_to_timed_goal"])
+        out.writerow(
+            ["job", "solver", "goal", "rounds", "bytes", "seconds_of_curve", "best_wall_to_timed_goal", "best_cpu"]
+        )
         for result in results:
             for name, curve in result.curves.items():
                 for goal in result.job.goals:
                     p = curve.first(goal)
-                    best = min(result.seconds.get(name, []), default="") if goal == result.job.timed_to else ""
+                    clocks = result.clocks.get(name, []) if goal == result.job.timed_to else []
+                    best = (min(c.wall for c in clocks), min(c.cpu for c in clocks)) if clocks else ("", "")
                     where = (p.rounds, p.bytes, p.seconds) if p else ("",) * 3
-                    out.writerow([result.job.name, name, goal, *where, best])
+                    out.writerow([result.job.name, name, goal, *where, *best])
 
 
 def _slug(name: str) -> str:

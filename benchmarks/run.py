@@ -5,26 +5,29 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.datasets import Absent
 from benchmarks.jobs import FULL, QUICK, Job
+from benchmarks.memory import measure
 from benchmarks.objective import Judge, Problem
 from benchmarks.report import write_report
-from benchmarks.solvers import Curve
+from benchmarks.solvers import Clock, Curve
 
 RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass
 class Result:
-    """What one job gave: a curve and the seconds of each repeat for every solver that ran, a reason for the others."""
+    """What one job gave: a curve and the clock of each repeat for every solver that ran, a reason for the others."""
 
     job: Job
     problem: Problem | None = None
     judge: Judge | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
-    seconds: dict[str, list[float]] = field(default_factory=dict)
+    clocks: dict[str, list[Clock]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, Any] | None = None
 
 
 def say(*words: object) -> None:
@@ -52,11 +55,15 @@ def run_job(job: Job, repeats: int) -> Result:
         result.curves[solver.name] = curve
         rounds = [curve.first(goal) for goal in job.goals]
         say(f"  {solver.name:32}", " / ".join("-" if p is None else str(p.rounds) for p in rounds), *curve.remarks)
+    if job.memory is not None:
+        options = {"rounds": job.limits.rounds, "strength": job.strength, "goal": judge.goal(job.timed_to)}
+        result.memory = measure(kind="sparse", **options, **job.memory)
+        say(f"  {result.memory}")
     for _ in range(repeats):
         for name, curve in result.curves.items():
-            seconds = curve.to(job.timed_to) if curve.first(job.timed_to) else None
-            if seconds is not None:
-                result.seconds.setdefault(name, []).append(seconds)
+            clock = curve.to(job.timed_to) if curve.first(job.timed_to) else None
+            if clock is not None:
+                result.clocks.setdefault(name, []).append(clock)
     return result
 
 

@@ -19,6 +19,14 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """Seconds by the clock on the wall, and seconds of processor time over all threads: steadier on a busy machine."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
 class Point:
     """After so many rounds (or iterations), seconds and bytes: the relative suboptimality."""
 
@@ -34,8 +42,8 @@ class Curve:
 
     points: list[Point]
     options: str
-    to: Callable[[float], float | None]
-    """Seconds for one run from nothing to a relative suboptimality; None if it is not reached."""
+    to: Callable[[float], Clock | None]
+    """The time of one run from nothing to a relative suboptimality; None if it is not reached."""
     remarks: list[str] = field(default_factory=list)
     rivals: "list[Curve]" = field(default_factory=list)
     """The same solver with other options, where it was given a choice."""
@@ -61,8 +69,8 @@ class Solver(ABC):
         """Solve, as far as the limits allow."""
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Wall seconds of a call."""
-    began = time.perf_counter()
+def timed(call: Callable[[], object]) -> Clock:
+    """How long a call takes."""
+    wall, cpu = time.perf_counter(), time.process_time()
     call()
-    return time.perf_counter() - began
+    return Clock(time.perf_counter() - wall, time.process_time() - cpu)

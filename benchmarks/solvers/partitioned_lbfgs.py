@@ -9,7 +9,7 @@ import scipy.optimize
 from scipy.special import expit
 
 from benchmarks.objective import Judge, Problem
-from benchmarks.solvers import Curve, Limits, Point, Solver, timed
+from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, timed
 
 _MEMORY = 10
 _SCALARS = 2 * _MEMORY + 1
@@ -27,14 +27,11 @@ class PartitionedLbfgs(Solver):
         return None if problem.kind == "l2" else "L-BFGS needs a smooth penalty"
 
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
-        best: list[tuple[float, float]] = []
-        seconds = timed(lambda: best.extend(_minimise(problem, judge.goal(limits.finest), limits)))
+        best = _minimise(problem, judge.goal(limits.finest), limits)
         per_round = 8 * len(problem.parts) * 2 * (problem.rows + _SCALARS)
-        points = [
-            Point(i, min(s, seconds), i * per_round, judge.suboptimality(v)) for i, (s, v) in enumerate(best, start=1)
-        ]
+        points = [Point(i, s, i * per_round, judge.suboptimality(v)) for i, (s, v) in enumerate(best, start=1)]
 
-        def to(suboptimality: float) -> float | None:
+        def to(suboptimality: float) -> Clock | None:
             goal = judge.goal(suboptimality)
             found: list[tuple[float, float]] = []
             spent = timed(lambda: found.extend(_minimise(problem, goal, limits)))

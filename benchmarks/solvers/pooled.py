@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.objective import Judge, Problem
-from benchmarks.solvers import Curve, Limits, Point, Solver, timed
+from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, timed
 
 _DENSE_BYTES = 2**30
 
@@ -38,28 +38,27 @@ class Pooled(Solver):
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
         table = self.table(problem)
 
-        def run(effort: int) -> Point:
+        def run(effort: int) -> tuple[Point, Clock]:
             estimator = self.estimator(problem, effort)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                seconds = timed(lambda: estimator.fit(table, problem.y))
+                clock = timed(lambda: estimator.fit(table, problem.y))
             objective = judge.objective(np.ravel(estimator.coef_).astype(np.float64))
-            return Point(effort, seconds, 0, judge.suboptimality(objective))
+            return Point(effort, clock.wall, 0, judge.suboptimality(objective)), clock
 
         self.warm_up()
         began, points = time.perf_counter(), []
         for effort in self.efforts:
-            points.append(run(effort))
+            points.append(run(effort)[0])
             stalled = len(points) > 3 and points[-1].suboptimality == points[-4].suboptimality
             if points[-1].suboptimality <= limits.finest or stalled or time.perf_counter() - began > limits.seconds:
                 break
         least: dict[float, int] = {}
 
-        def to(suboptimality: float) -> float | None:
+        def to(suboptimality: float) -> Clock | None:
             if suboptimality not in least:
                 least[suboptimality] = self._least_effort(points, run, suboptimality)
-            point = run(least[suboptimality]) if least[suboptimality] else None
-            return None if point is None or point.suboptimality > suboptimality else point.seconds
+            return run(least[suboptimality])[1] if least[suboptimality] else None
 
         return Curve(points, self.options, to)
 
@@ -75,7 +74,7 @@ class Pooled(Solver):
             short = point.rounds
         while enough - short > 1:
             middle = (short + enough) // 2
-            short, enough = (short, middle) if run(middle).suboptimality <= suboptimality else (middle, enough)
+            short, enough = (short, middle) if run(middle)[0].suboptimality <= suboptimality else (middle, enough)
         return enough
 
     def warm_up(self) -> None:

@@ -32,7 +32,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
     parties: Parties
     penalty: PenaltyLike
     alpha: float | None
-    method: Method | None
+    method: Method | str
     max_rounds: int
     tol: float
     fit_intercept: bool

@@ -39,7 +39,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         loss: Loss | str = "squared",
         penalty: PenaltyLike = "l2",
         alpha: float | None = None,
-        method: Method | None = None,
+        method: Method | str = "auto",
         max_rounds: int = 1000,
         tol: float = 1e-8,
         fit_intercept: bool = True,

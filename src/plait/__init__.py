@@ -12,6 +12,7 @@ from plait.methods.augmented import Augmented
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.proximal import Proximal
+from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
 from plait.penalties import (
     L1,
@@ -59,6 +60,7 @@ __all__ = [
     "Proximal",
     "Round",
     "SettingError",
+    "Sgd",
     "Squared",
     "SquaredHinge",
     "Stopping",

@@ -109,7 +109,7 @@ def fit(
     return Fit(
         weights=trained if isinstance(parts, Mapping) else list(trained.values()),
         intercept=coordinator.intercept,
-        objective=outcome.history[-1].objective,
+        objective=outcome.history.last.objective,
         rounds=len(outcome.history),
         converged=outcome.reason.converged,
         reason=outcome.reason.text,

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from oracle import LOSSES, Problem, Terms, solve
 from scipy.optimize import approx_fprime, minimize_scalar
 
 import plait
-from oracle import LOSSES, Problem, Terms, solve
 from plait.methods.base import Block
 from plait.penalties import Box, Penalty
 

@@ -27,7 +27,7 @@ class Quadratic:
 
     def steps(self, separable: bool) -> Array:
         """Step sizes t with  T^(1/2) Q T^(1/2) <= I:  one per weight, all equal unless the penalty is separable."""
-        floor = 1e-12 * max(float(self.diagonal.max(initial=0.0)), 1e-300)
+        floor = max(1e-12 * float(self.diagonal.max(initial=0.0)), 1e-150)
         t = 1 / np.maximum(self.diagonal, floor) if separable else np.ones_like(self.diagonal)
         return t / max(self._norm(np.sqrt(t)), 1e-300)
 

@@ -75,16 +75,27 @@ def test_curvature_bounds_the_hessian(name: str) -> None:
 def test_curvature_seen_in_the_gradient_is_the_hessian(name: str) -> None:
     loss = LOSSES[name]
     z, y = scores(500), labels_for(loss, 500)
-    seen = loss.curvature_seen(loss.gradient(z, y))
-    if seen is not None:
-        assert seen == pytest.approx(loss.hessian(z, y), abs=1e-12)
+    first = loss.gradient(np.full(500, 0.3), y)
+    seen = loss.seen(loss.gradient(z, y), first, 0.3)
+    assert seen.curvature == pytest.approx(loss.hessian(z, y), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [n for n in LOSSES if LOSSES[n].smooth])
+def test_scores_seen_in_two_gradients_move_as_the_scores_do(name: str) -> None:
+    loss = LOSSES[name]
+    y = labels_for(loss, 500)
+    before, after = scores(500, seed=3), scores(500, seed=4)
+    first = loss.gradient(np.full(500, 0.3), y)
+    a, b = (loss.seen(loss.gradient(z, y), first, 0.3) for z in (before, after))
+    known = a.known & b.known
+    assert (b.score - a.score)[known] == pytest.approx((after - before)[known], rel=1e-6, abs=1e-6)
 
 
 def test_curvature_seen_of_cauchy_majorises_an_inlier() -> None:
     loss = plait.Cauchy(0.7)
     r = np.linspace(-0.69, 0.69, 101)
     zero = np.zeros_like(r)
-    weight = loss.curvature_seen(loss.gradient(r, zero))
+    weight = loss.seen(loss.gradient(r, zero), zero, 0.0).curvature
     assert weight == pytest.approx(np.where(r == 0, 1.0, loss.gradient(r, zero) / np.where(r == 0, 1.0, r)), rel=1e-9)
 
 

@@ -55,9 +55,11 @@ def _minimise(
         gradient = rows @ task.gradient(z) + r + k @ c
         step = newton(gradient, (rows * _curvature(task, z)) @ rows.T + k, c)
         slope = float(gradient @ step)
-        if -slope <= _PRECISION * max(abs(value), 1e-300):
-            break
         moved = step @ rows
+        if -slope <= _PRECISION * max(abs(value), 1e-300):
+            # Too little to see in the objective, yet the step halves the digits still missing in z.
+            c, z = c + step, z + moved
+            break
         length, new = _line_search(task, z, moved, c, step, r, k, value, slope)
         if length == 0:
             break
@@ -90,6 +92,8 @@ def _free_step(gradient: Array, hessian: Array, c: Array) -> Array:
 
 def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
     """The minimiser of the quadratic model over the box."""
+    if np.trace(hessian) == 0:
+        return np.zeros_like(c)
     q = hessian + 1e-12 * max(float(np.trace(hessian)), 1e-300) * np.eye(c.size)
     problem = CompositeProblem(Box(0.0, 1.0), Quadratic(lambda x: q @ x, np.diag(q).copy(), q))
     return problem.solve(q @ c - gradient, 1.0, c, 1e-12) - c

@@ -9,8 +9,8 @@ import scipy.linalg
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
 from plait.methods.span import minimise_over_box, minimise_over_span
-from plait.methods.subspace_messages import Model, Orders, Report, add_reports
-from plait.methods.subspace_party import MODELS, NO_BOUND
+from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
+from plait.methods.subspace_party import MODELS
 from plait.types import Array
 
 _WITH_KINKS = 10
@@ -116,7 +116,8 @@ class SubspaceCoordinator(CoordinatorSide):
         stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
         models = zip(*(r.models for r in reports), strict=True)
         spans = [self._span(z, images, list(m)) for m in models if max(a.constant for a in m) < NO_BOUND]
-        return min([*spans, self._hull(z, images, reports), stay], key=lambda c: c.bound)
+        hulls = [self._hull(z, images, reports, far) for far in (False, True)]
+        return min([*spans, *hulls, stay], key=lambda c: c.bound)
 
     def _span(self, z: Array, images: list[Array], models: list[Model]) -> Candidate:
         """Over all coefficients, with a parabola above each penalty."""
@@ -128,13 +129,16 @@ class SubspaceCoordinator(CoordinatorSide):
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))
 
-    def _hull(self, z: Array, images: list[Array], reports: list[Report]) -> Candidate:
-        """Between x and x + d, where a convex penalty lies below its chord."""
-        newest = np.stack([i[-1] for i in images])
-        chord = np.array([r.reached - r.penalty for r in reports])
+    def _hull(self, z: Array, images: list[Array], reports: list[Report], far: bool) -> Candidate:
+        """Between x and x + d, or as far as x + FAR d, where a convex penalty lies below its chord."""
+        lengths = [FAR if far and r.beyond < NO_BOUND else 1.0 for r in reports]
+        newest = np.stack([length * i[-1] for length, i in zip(lengths, images, strict=True)])
+        ends = [r.beyond if length == FAR else r.reached for length, r in zip(lengths, reports, strict=True)]
+        chord = np.array([end - r.penalty for end, r in zip(ends, reports, strict=True)])
         best = minimise_over_box(self.task, z, newest, chord)
         b = self._best_intercept(best.scores)
-        c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, best.coefficients, strict=True)]
+        reach = best.coefficients * lengths
+        c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, reach, strict=True)]
         penalty = float(chord @ best.coefficients) + sum(r.penalty for r in reports)
         return Candidate(c, b, self.task.mean_loss(best.scores + b) + penalty)
 

@@ -56,7 +56,13 @@ class Model:
         return Model(self.constant + other.constant, self.r + other.r, self.k + other.k)
 
 
-_NUMBERS = 6
+_NUMBERS = 7
+
+FAR = 16.0
+"""How far beyond its own step a party also states its penalty, for the coordinator to go there if it pays."""
+
+NO_BOUND = 1e300
+"""Stands for a bound that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Report:
     """What a party says beside its vector D_m d_m.
 
     penalty, reached  the penalty at x and at x + d
+    beyond            the penalty at x + FAR d; NO_BOUND where that is out of bounds
     stationarity      its part of the paper's Lyapunov value
     gain              by how much its own model of the objective would fall at x + d
     width             how many features it has
@@ -73,6 +80,7 @@ class Report:
 
     penalty: float
     reached: float
+    beyond: float
     stationarity: float
     gain: float
     width: float
@@ -80,16 +88,16 @@ class Report:
     models: tuple[Model, ...] = ()
 
     @property
-    def numbers(self) -> tuple[float, float, float, float, float, float]:
-        return self.penalty, self.reached, self.stationarity, self.gain, self.width, self.kinks
+    def numbers(self) -> tuple[float, ...]:
+        return self.penalty, self.reached, self.beyond, self.stationarity, self.gain, self.width, self.kinks
 
     def pack(self) -> Array:
         return np.concatenate([self.numbers, *(_packed(m) for m in self.models)])
 
     @staticmethod
     def of(numbers: Array, models: tuple[Model, ...]) -> "Report":
-        penalty, reached, stationarity, gain, width, kinks = (float(s) for s in numbers)
-        return Report(penalty, reached, stationarity, gain, width, kinks, models)
+        penalty, reached, beyond, stationarity, gain, width, kinks = (float(s) for s in numbers)
+        return Report(penalty, reached, beyond, stationarity, gain, width, kinks, models)
 
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Report":

@@ -19,7 +19,7 @@ from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
-_COMPOSITE_TOLERANCE = 1e-9
+_COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 _CG_TOLERANCE, _CG_STEPS = 1e-2, 60
 
 
@@ -77,13 +77,13 @@ def newton_direction(curvature: Curvature, gradient: Array, others: Others | Non
     square = weighted @ others.moves.T + others.penalty
     cross = curvature.features.adjoint(weighted.T)
     if not curvature.exact:
-        inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
+        inverse = _filtered_inverse(square, _scale(square))
         rhs = cross @ (inverse @ others.gradient) - gradient
         return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
     solved = curvature.inverse.solve(np.column_stack([gradient, cross]))
     newton, spread = solved[:, 0], solved[:, 1:]
     schur = square - cross.T @ spread
-    c = -_filtered_inverse((schur + schur.T) / 2, np.sqrt(np.diag(square))) @ (others.gradient - cross.T @ newton)
+    c = -_filtered_inverse((schur + schur.T) / 2, _scale(square)) @ (others.gradient - cross.T @ newton)
     return -newton - spread @ c
 
 
@@ -96,7 +96,7 @@ def proximal_direction(
         weighted = others.moves * w
         cross = features.adjoint(weighted.T)
         square = weighted @ others.moves.T + others.penalty
-        inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
+        inverse = _filtered_inverse(square, _scale(square))
         gradient = gradient - cross @ (inverse @ others.gradient)
     lift = 1e-10 * float(features.weighted_column_squares(w).mean())
     if features.primal_fits:
@@ -109,7 +109,12 @@ def proximal_direction(
             lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v, diagonal
         )
     linear = quadratic.apply(x) - gradient
-    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE) - x
+    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS) - x
+
+
+def _scale(square: Array) -> Array:
+    """The roots of a diagonal whose smallest entries rounding may have pushed below zero."""
+    return np.sqrt(np.maximum(np.abs(np.diag(square)), 1e-300))
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:

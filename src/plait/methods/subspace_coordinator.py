@@ -10,7 +10,7 @@ from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
 from plait.methods.span import minimise_over_box, minimise_over_span
 from plait.methods.subspace_messages import Model, Orders, Report, add_reports
-from plait.methods.subspace_party import MODELS
+from plait.methods.subspace_party import MODELS, NO_BOUND
 from plait.types import Array
 
 _WITH_KINKS = 10
@@ -47,8 +47,9 @@ class Candidate:
 class SubspaceCoordinator(CoordinatorSide):
     """Minimises over the span of what it has received."""
 
-    def __init__(self, task: Task, memory: int, sums_only: bool) -> None:
+    def __init__(self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0) -> None:
         self.task = task
+        self.stiffness = stiffness
         self.memory = memory
         together = sums_only or len(task.parties) == 1
         self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
@@ -77,7 +78,7 @@ class SubspaceCoordinator(CoordinatorSide):
     def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
         g = self.task.gradient(state.z)
         number = state.measured.round + (not closing)
-        rest = (state.models, state.start_score, float(self.task.fit_intercept), state.width)
+        rest = (state.models, state.start_score, float(self.task.fit_intercept), self.stiffness, state.width)
         return {
             name: Broadcast(number, g, Orders(self._memory(state.models > 1), *rest, c, state.gram_row).pack(), closing)
             for group, c in zip(self.groups, state.coefficients, strict=True)
@@ -113,7 +114,8 @@ class SubspaceCoordinator(CoordinatorSide):
         if not any(r.kinks for r in reports):
             return self._span(z, images, [r.models[0] for r in reports])
         stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
-        spans = [self._span(z, images, list(m)) for m in zip(*(r.models for r in reports), strict=True)]
+        models = zip(*(r.models for r in reports), strict=True)
+        spans = [self._span(z, images, list(m)) for m in models if max(a.constant for a in m) < NO_BOUND]
         return min([*spans, self._hull(z, images, reports), stay], key=lambda c: c.bound)
 
     def _span(self, z: Array, images: list[Array], models: list[Model]) -> Candidate:

@@ -16,6 +16,7 @@ class Orders:
     models        how many parabolas of the penalty it wants
     start         the score that every sample had before round 1
     intercept     1.0 where the coordinator also moves an intercept
+    stiffness     what the curvature that a gradient shows is to be multiplied by
     width         how many features the parties have in all, as far as known
     coefficients  of the last step, over the past steps and the newest direction (k+1,); empty before round 1
     gram_row      the new step's products with the past ones in the penalty's metric, summed over parties
@@ -25,20 +26,22 @@ class Orders:
     models: int
     start: float
     intercept: float
+    stiffness: float
     width: float
     coefficients: Array
     gram_row: Array
 
     def pack(self) -> Array:
-        head = [self.memory, self.models, self.start, self.intercept, self.width, self.coefficients.size]
+        numbers = [self.memory, self.models, self.start, self.intercept, self.stiffness, self.width]
+        head = [*numbers, self.coefficients.size]
         return np.concatenate([head, self.coefficients, self.gram_row])
 
     @staticmethod
     def unpack(scalars: Array) -> "Orders":
-        count = int(scalars[5])
-        coefficients, row = scalars[6 : 6 + count], scalars[6 + count :]
-        start, intercept, width = (float(s) for s in scalars[2:5])
-        return Orders(int(scalars[0]), int(scalars[1]), start, intercept, width, coefficients, row)
+        count = int(scalars[6])
+        coefficients, row = scalars[7 : 7 + count], scalars[7 + count :]
+        start, intercept, stiffness, width = (float(s) for s in scalars[2:6])
+        return Orders(int(scalars[0]), int(scalars[1]), start, intercept, stiffness, width, coefficients, row)
 
 
 @dataclass(frozen=True)

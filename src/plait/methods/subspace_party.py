@@ -14,14 +14,16 @@ from plait.types import Array
 
 MODELS = 6
 """Parabolas of a penalty with kinks: centred at x and at x + d, kinks rounded more and less."""
+NO_BOUND = 1e300
+"""The constant of a parabola that does not exist."""
 _WIDTHS = (1.0, 0.1, 0.01)
 _LEAST_WIDTH = 1e-4
 
 _OTHERS, _OTHERS_BYTES = 40, 2**26
-_CURVATURE_FLOOR = 4e-3
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-2
 _MOST_CROWDED = 20
 _FAINT = 1e-12
-_NO_BOUND = 1e300
+
 _CHEAP_GRAM = 5e9
 
 
@@ -83,7 +85,8 @@ class SubspaceParty(PartySide):
         """A Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
         features, penalty = self.block.features, self.block.penalty
         seen = self._seen(g, state.first if state.first is not None else g, orders.start)
-        w = self.block.weights * np.maximum(seen.curvature, _CURVATURE_FLOOR * float(seen.curvature.mean()))
+        floor = max(_CURVATURE_FLOOR * float(seen.curvature.mean()), 1e-300 if self.block.loss.smooth else _KINK_FLOOR)
+        w = orders.stiffness * self.block.weights * np.maximum(seen.curvature, floor)
         if not penalty.smooth:
             others = self._others(state, orders, np.zeros(len(state.steps)), w, np.zeros_like(state.x))
             return state, proximal_direction(features, penalty, state.x, gradient, w, others)
@@ -162,7 +165,7 @@ class SubspaceParty(PartySide):
         over = self.block.penalty.majoriser(centre, width)
         h = over.curvature
         if self.block.penalty.feasible is not None:
-            over = Parabola(_NO_BOUND, h)  # no parabola lies above a wall
+            over = Parabola(NO_BOUND, h)  # no parabola lies above a wall
         return Model(over.constant + float(h @ (x * x)) / 2, basis @ (h * x), (basis * h) @ basis.T)
 
 

@@ -56,7 +56,7 @@ GISETTE = Job(
     strength=1e-3,
     goals=(1e-1, 1e-2, 1e-3, 1e-4),
     targets={SEPARATE.name: (4, 7, 16, 30)},
-    limits=Limits(rounds=100, seconds=60, finest=1e-6),
+    limits=Limits(rounds=100, seconds=120, finest=1e-5),
 )
 _MILLION = {"rows": 1_000_000, "width": 25_000, "parties": 4, "per_row": 10}
 SPARSE = Job(

@@ -1,4 +1,7 @@
-"""Run a set of jobs and write table, pictures and environment to benchmarks/results/<name>/."""
+"""Run a set of jobs and write table, pictures and environment to benchmarks/results/<name>/.
+
+Jobs that are not run again keep their place in the table with what they gave last time.
+"""
 
 import argparse
 import os
@@ -11,7 +14,7 @@ from benchmarks.datasets import Absent
 from benchmarks.jobs import FULL, QUICK, Job
 from benchmarks.memory import measure
 from benchmarks.objective import Judge, Problem
-from benchmarks.report import write_report
+from benchmarks.report import write_job, write_tables
 from benchmarks.solvers import Clock, Curve
 
 RESULTS = Path(__file__).parent / "results"
@@ -34,7 +37,7 @@ def say(*words: object) -> None:
     print(*words, file=sys.stderr, flush=True)
 
 
-def run_job(job: Job, repeats: int) -> Result:
+def run_job(job: Job, repeats: int, solvers: str = "") -> Result:
     """All solvers once for their curves, then all of them in turn for the clock, so that noise meets them alike."""
     say(f"\n{job.name}")
     try:
@@ -46,7 +49,7 @@ def run_job(job: Job, repeats: int) -> Result:
     judge = Judge(problem)
     say(f"  optimum {judge.optimum.value:.10g}, proven to {judge.optimum.gap:.1e}")
     result = Result(job, problem, judge)
-    for solver in job.solvers:
+    for solver in (s for s in job.solvers if any(word in s.name for word in solvers.split(","))):
         reason = solver.refuses(problem)
         if reason is not None:
             result.skipped[solver.name] = reason
@@ -71,14 +74,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", choices=["full", "quick"])
     parser.add_argument("--only", default="", help="run only the jobs whose name contains this")
+    parser.add_argument(
+        "--solvers",
+        default="",
+        help="let only the solvers take part whose name contains one of these words, separated by commas",
+    )
     parser.add_argument("--name", help="the folder's name under benchmarks/results")
     parser.add_argument("--repeats", type=int, default=3, help="how often the clock is read")
     options = parser.parse_args()
-    jobs = [job for job in (FULL if options.jobs == "full" else QUICK) if options.only in job.name]
-    results = [run_job(job, options.repeats) for job in jobs]
-    config = {**vars(options), "data": "PLAIT_DATA" if os.environ.get("PLAIT_DATA") else "no PLAIT_DATA"}
+    every = FULL if options.jobs == "full" else QUICK
+    jobs = [job for job in every if options.only in job.name]
     folder = RESULTS / (options.name or options.jobs)
-    print(write_report(folder, results, config))
+    for job in jobs:
+        write_job(folder, run_job(job, options.repeats, options.solvers))
+    config = {**vars(options), "PLAIT_DATA": "set" if os.environ.get("PLAIT_DATA") else "not set"}
+    print(write_tables(folder, [job.name for job in every], config))
     say(f"written to {folder}")
 
 

@@ -10,7 +10,7 @@ from benchmarks.objective import Judge, Problem
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a solver gives up."""
+    """Where a solver gives up: rounds, and seconds of processor time, which a busy machine does not change."""
 
     rounds: int = 300
     seconds: float = 60.0

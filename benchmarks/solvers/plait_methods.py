@@ -1,8 +1,9 @@
 """plait's methods, each run through `plait.fit` with all parties in this process."""
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,24 +18,44 @@ def penalty_of(problem: Problem) -> plait.Penalty:
     return plait.L2(problem.strength) if problem.kind == "l2" else plait.L1(problem.strength)
 
 
-def train(
-    problem: Problem, method: plait.Method, stopping: plait.Stopping, records: list[plait.Round] | None = None
-) -> plait.Fit | None:
-    """The trained model, or None where the run diverged; every round's record is appended to `records`."""
-    callbacks = () if records is None else (records.append,)
+class OutOfTime(Exception):
+    """A run has used up its processor time."""
+
+
+@dataclass
+class Trained:
+    """A run: every round's record, the model if the run came to its end, and the reason if it did not."""
+
+    records: list[plait.Round] = field(default_factory=list)
+    fit: plait.Fit | None = None
+    trouble: str | None = None
+
+
+def train(problem: Problem, method: plait.Method, stopping: plait.Stopping, seconds: float) -> Trained:
+    """Train within so many seconds of processor time."""
+    result, began = Trained(), time.process_time()
+
+    def record(row: plait.Round) -> None:
+        result.records.append(row)
+        if time.process_time() - began > seconds:
+            raise OutOfTime
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return plait.fit(
+            result.fit = plait.fit(
                 problem.parts,
                 problem.y,
                 penalty=penalty_of(problem),
                 method=method,
                 stopping=stopping,
-                callbacks=callbacks,
+                callbacks=(record,),
             )
         except plait.DivergedError:
-            return None
+            result.trouble = "diverged"
+        except OutOfTime:
+            result.trouble = "ran out of time"
+    return result
 
 
 class PlaitMethod(Solver):
@@ -52,18 +73,18 @@ class PlaitMethod(Solver):
             return str(error)
         return None
 
-    def stopping(self, judge: Judge, limits: Limits, suboptimality: float) -> plait.Stopping:
+    def train(self, problem: Problem, judge: Judge, limits: Limits, suboptimality: float) -> tuple[Trained, Clock]:
         rounds = min(limits.rounds, self.rounds or limits.rounds)
-        goal = judge.goal(suboptimality)
-        return plait.Stopping(max_rounds=rounds, tol=0.0, max_seconds=limits.seconds, objective=goal)
+        stopping = plait.Stopping(max_rounds=rounds, tol=0.0, objective=judge.goal(suboptimality))
+        results: list[Trained] = []
+        clock = timed(lambda: results.append(train(problem, self.method, stopping, limits.seconds)))
+        return results[0], clock
 
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
-        records: list[plait.Round] = []
-        fits: list[plait.Fit | None] = []
-        stopping = self.stopping(judge, limits, limits.finest)
-        whole = timed(lambda: fits.append(train(problem, self.method, stopping, records))).wall
+        trained, clock = self.train(problem, judge, limits, limits.finest)
+        records = trained.records
         # What happens before the first exchange (reading, and whatever a party prepares) belongs to every point.
-        setup = max(whole - records[-1].seconds, 0.0) if records else whole
+        setup = max(clock.wall - records[-1].seconds, 0.0) if trained.fit else 0.0
         sent = np.cumsum([r.bytes_down + r.bytes_up for r in records])
         points = [
             Point(r.round, setup + r.seconds, int(b), judge.suboptimality(r.objective))
@@ -71,18 +92,17 @@ class PlaitMethod(Solver):
         ]
 
         def to(suboptimality: float) -> Clock | None:
-            fits: list[plait.Fit | None] = []
-            clock = timed(lambda: fits.append(train(problem, self.method, self.stopping(judge, limits, suboptimality))))
-            reached = fits[0] is not None and fits[0].converged
-            return clock if reached else None
+            again, clock = self.train(problem, judge, limits, suboptimality)
+            return clock if again.fit is not None and again.fit.converged else None
 
-        return Curve(points, repr(self.method), to, _remarks(fits[0], judge))
+        return Curve(points, repr(self.method), to, _remarks(trained, judge))
 
 
-def _remarks(fit: plait.Fit | None, judge: Judge) -> list[str]:
-    """What the judge says about a method's own account of its last objective."""
+def _remarks(trained: Trained, judge: Judge) -> list[str]:
+    """What went wrong, and what the judge says about a method's own account of its last objective."""
+    fit = trained.fit
     if fit is None:
-        return ["diverged"]
+        return [str(trained.trouble)]
     objective = judge.objective(np.concatenate(list(fit.weights)))
     if abs(objective - fit.objective) > _AGREE * abs(objective):
         return [f"reports the objective {fit.objective:.12g}, but the judge finds {objective:.12g}"]
@@ -105,7 +125,6 @@ class BestOfGrid(Solver):
         return PlaitMethod(self.name, self.make(self.grid[0])).refuses(problem)
 
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
-        limits = replace(limits, seconds=limits.seconds / 2)
         curves = [PlaitMethod(self.name, self.make(v), self.rounds).curve(problem, judge, limits) for v in self.grid]
         diverged = sum("diverged" in c.remarks for c in curves)
         best = min(curves, key=_merit)

@@ -47,11 +47,11 @@ class Pooled(Solver):
             return Point(effort, clock.wall, 0, judge.suboptimality(objective)), clock
 
         self.warm_up()
-        began, points = time.perf_counter(), []
+        began, points = time.process_time(), []
         for effort in self.efforts:
             points.append(run(effort)[0])
             stalled = len(points) > 3 and points[-1].suboptimality == points[-4].suboptimality
-            if points[-1].suboptimality <= limits.finest or stalled or time.perf_counter() - began > limits.seconds:
+            if points[-1].suboptimality <= limits.finest or stalled or time.process_time() - began > limits.seconds:
                 break
         least: dict[float, int] = {}
 

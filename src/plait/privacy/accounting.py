@@ -86,10 +86,10 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """What releases cost: GDP mu, a pure epsilon, and the total variation `slack` to the continuous Gaussian.
+    """What releases cost: GDP mu, a pure epsilon, and the `slack` between discrete and continuous noise.
 
-    A transcript of this cost is (epsilon, delta(epsilon - pure, mu) + (1 + e^epsilon) slack)-DP for every
-    epsilon at or above `pure`. An infinite mu means that nothing is guaranteed.
+    A transcript of this cost is (epsilon, e^slack delta(epsilon - pure - slack, mu))-DP for every
+    epsilon at or above pure + slack. An infinite mu means that nothing is guaranteed.
     """
 
     mu: float = 0.0
@@ -113,25 +113,17 @@ class Cost:
 
     def delta(self, epsilon: float) -> float:
         """A delta for which a transcript of this cost is (epsilon, delta)-DP; 1 where nothing holds."""
-        rest = epsilon - self.pure
-        if rest < 0 or math.isinf(self.mu) or math.isinf(self.pure):
+        rest = epsilon - self.pure - self.slack
+        if rest < -1e-12 * epsilon or math.isinf(self.mu) or math.isinf(self.pure):
             return 1.0
-        return min(1.0, delta_of(rest, self.mu) + (1 + math.exp(min(epsilon, 700.0))) * self.slack)
+        return min(1.0, math.exp(self.slack) * delta_of(max(rest, 0.0), self.mu))
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon, rounded up, for which a transcript of this cost is (epsilon, delta)-DP."""
         check_delta(delta)
         if math.isinf(self.mu) or math.isinf(self.pure):
             return math.inf
-        least = self.pure + epsilon_of(self.mu, delta)
-        if self.delta(least) <= delta:
-            return least
-        step = 1e-6
-        while self.delta(least + step) > delta:
-            step *= 2
-            if step > 1.0:
-                return math.inf
-        return _frontier(lambda e: self.delta(e) <= delta, holds_at=least + step, fails_at=least)
+        return self.pure + self.slack + epsilon_of(self.mu, delta * math.exp(-self.slack))
 
 
 class Accountant(Protocol):

@@ -5,11 +5,12 @@ rounded to a grid gamma Z and integer noise is added, P(k) ~ exp(-k^2 / (2 S^2))
 arithmetic only (Canonne, Kamath and Steinke 2020). S is an integer, so that every acceptance probability is a
 quotient of integers below 2^63.
 
-The continuous account holds up to a total variation distance of at most 1 / (24 S^2) per coordinate. With
-c = 1 / (S sqrt(2 pi)), the discrete law has p_k <= c exp(-k^2 / (2 S^2)) because its normaliser, by Poisson
-summation, is at least 1/c; and the rounded continuous law has r_k = c E exp(-(k+u)^2 / (2 S^2)), u uniform on
-[-1/2, 1/2], which is at least p_k E[cosh(k u / S^2) exp(-u^2 / (2 S^2))] >= p_k (1 - E u^2 / (2 S^2)) =
-p_k (1 - 1 / (24 S^2)). The rounded law is a function of the continuous one, and so exactly as private.
+The continuous account holds up to a tiny factor. The rounded continuous law, a function of the continuous
+one and so exactly as private, has r_k = p_k Z c E[cosh(k u / S^2) exp(-u^2 / (2 S^2))] with p_k the discrete
+law, u uniform on [-1/2, 1/2], c = 1 / (S sqrt(2 pi)), and Z c in [1, 1 + 3 exp(-2 pi^2 S^2)] by Poisson
+summation. So r_k >= p_k (1 - 1/(24 S^2)), and r_k <= p_k exp(200 / S^2) for |k| <= 40 S, beyond which either
+law has less than e^-799. With S at least 2^25 releasing n numbers thus adds at most eta = 201 n / S^2 to
+epsilon and multiplies delta by at most e^eta.
 
 Batches are drawn whole and the number of passes depends on the random words alone, never on the value. The
 time of a draw still varies: a sender that must hide it sends on a fixed schedule.
@@ -31,10 +32,12 @@ from plait.errors import PrivacyError, SettingError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-STEPS_PER_SIGMA = 2**23
+STEPS_PER_SIGMA = 2**25
 """sigma spans at least this many steps of the grid, and at most twice as many."""
-LARGEST_SCALE = 2**24
-LARGEST_TILE = 63  # P(a tile beyond this) < e^-63 and it is then accepted with probability below e^-1900.
+LARGEST_SCALE = 2**26
+LARGEST_TILE = (
+    31  # P(a tile beyond this) < e^-31, and it would then be accepted with probability below e^-450.
+)
 WORDS_PER_BLOCK = 1 << 16
 
 
@@ -51,7 +54,7 @@ class Grid:
 
     @classmethod
     def for_sigma(cls, sigma: float) -> "Grid":
-        """The grid that plait uses for noise `sigma`: a power of two, sigma rounded up by less than 2^-23."""
+        """The grid that plait uses for noise `sigma`: a power of two, sigma rounded up by less than 2^-25."""
         if not (math.isfinite(sigma) and sigma > 0):
             raise SettingError(f"`sigma` must be positive and finite. Found {sigma}.")
         exponent = math.frexp(sigma)[1] - STEPS_PER_SIGMA.bit_length()
@@ -70,8 +73,8 @@ class Grid:
         return self.gamma * math.sqrt(dimension)
 
     def slack(self, dimension: int) -> float:
-        """A bound on the total variation distance to rounded continuous noise: dimension / (24 scale^2)."""
-        return dimension / (24 * self.scale**2)
+        """eta = 201 dimension / scale^2: what the discrete law adds to epsilon over the continuous one."""
+        return 201 * dimension / self.scale**2
 
     def round(self, value: Floats) -> Ints:
         """The nearest grid points of `value`, as integers."""

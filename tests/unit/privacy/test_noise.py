@@ -5,7 +5,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2, kstest
+from scipy.stats import chi2, kstest, norm
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.noise import (
@@ -50,7 +50,7 @@ def test_a_large_scale_is_indistinguishable_from_the_continuous_law(scale: int) 
 
 
 def test_the_low_bits_of_the_noise_are_uniform() -> None:
-    samples = discrete_gaussian(2**23 + 1, 160_000, stream())
+    samples = discrete_gaussian(2**25 + 1, 160_000, stream())
     counts = np.bincount(samples & 15, minlength=16)
     assert ((counts - 10_000) ** 2 / 10_000).sum() < chi2.ppf(0.9999, 15)
 
@@ -83,8 +83,8 @@ def test_released_values_lie_on_the_grid() -> None:
 @given(st.floats(1e-12, 1e12))
 def test_the_grid_never_gives_less_noise_than_asked(sigma: float) -> None:
     grid = Grid.for_sigma(sigma)
-    assert sigma <= grid.sigma <= sigma * (1 + 2.0**-22)
-    assert 2**23 <= grid.scale <= 2**24
+    assert sigma <= grid.sigma <= sigma * (1 + 2.0**-24)
+    assert 2**25 <= grid.scale <= 2**26
 
 
 @settings(deadline=None, max_examples=50)
@@ -97,15 +97,13 @@ def test_rounding_adds_at_most_the_stated_sensitivity(dimension: int, sigma: flo
     assert rounded <= np.linalg.norm(a - b) + grid.rounding(dimension) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("scale", [2, 5, 20])
-def test_slack_bounds_the_distance_to_rounded_continuous_noise(scale: int) -> None:
-    from scipy.stats import norm
-
-    points = np.arange(-40 * scale, 40 * scale + 1)
-    rounded = norm.cdf((points + 0.5) / scale) - norm.cdf((points - 0.5) / scale)
-    distance = np.abs(gaussian_pmf(points, scale) - rounded).sum() / 2
-    assert distance <= Grid(scale, 0).slack(1)
-    assert distance > Grid(scale, 0).slack(1) / 4
+@pytest.mark.parametrize("scale", [4, 20, 300])
+def test_slack_bounds_the_ratio_to_rounded_continuous_noise(scale: int) -> None:
+    points = np.arange(0, 30 * scale + 1)  # by symmetry; further out the normal tail underflows
+    rounded = norm.sf((points - 0.5) / scale) - norm.sf((points + 0.5) / scale)
+    ratio = np.log(gaussian_pmf(points, scale) / rounded)
+    assert np.abs(ratio).max() <= Grid(scale, 0).slack(1)
+    assert np.abs(ratio).max() > Grid(scale, 0).slack(1) / 10
 
 
 def test_the_keystream_is_aes_256_in_counter_mode() -> None:

@@ -22,8 +22,9 @@ from plait.errors import InputError
 from plait.privacy.accounting import Cost
 from plait.privacy.combine import CLIP, Layout, Sketch, bucket_count, shares
 from plait.privacy.newton import NoisyNewton
-from plait.privacy.noise import Noise, Release
+from plait.privacy.noise import Keystream, Noise, Release
 from plait.privacy.recommended import Plan, Recommended
+from plait.privacy.releases import NoisyRelease
 from plait.privacy.rows import ClippedRows
 
 Floats = NDArray[np.float64]
@@ -135,17 +136,18 @@ def fit_helper(
     """A helper's weights from noisy releases of its rows; it may know the targets and the offset."""
     inputs = digest(rows.matrix, targets, offset)
 
-    def named(round_: int, name: str, extra: bytes = b"") -> Release:
-        tag = hashlib.sha256(inputs + extra).hexdigest()
-        return Release(release.run, release.party, round_, name, tag)
+    def stream(query: NoisyRelease, round_: int, weights: bytes = b"") -> Keystream:
+        # The noise scale is an input as well: one keystream at two scales would reveal the value.
+        tag = hashlib.sha256(inputs + repr((query, loss)).encode() + weights).hexdigest()
+        return noise.stream(Release(release.run, release.party, round_, type(query).__name__, tag))
 
-    hessian = plan.gram.release(rows, loss.curvature(offset), noise.stream(named(0, "gram")))
+    hessian = plan.gram.release(rows, loss.curvature(offset), stream(plan.gram, 0))
     newton = NoisyNewton.of(hessian, plan.gram.sigma)
     state = newton.start()
     for k in range(plan.gradients):
         residuals = loss.gradient(offset + rows.matrix @ state.weights, targets)
-        stream = noise.stream(named(k + 1, "gradient", state.weights.tobytes()))
-        gradient = plan.gradient.release(rows, residuals, stream)
+        drawn = stream(plan.gradient, k + 1, state.weights.tobytes())
+        gradient = plan.gradient.release(rows, residuals, drawn)
         state = newton.step(state, gradient, plan.gradient.sigma, penalty)
     return HelperFit(state.weights, newton.energy(state.weights), plan)
 
@@ -158,8 +160,9 @@ def sketch_helper(
     bound = max(CLIP * float(np.sqrt(fit.energy / n)), 1e-6)
     query = fit.plan.sketch(layout.buckets, bound)
     scores = np.sqrt(curvature) * (rows.matrix @ fit.weights)
-    tag = hashlib.sha256(digest(rows.matrix, curvature, fit.weights)).hexdigest()
-    stream = noise.stream(Release(release.run, release.party, fit.plan.gradients + 1, "sketch", tag))
+    inputs = digest(rows.matrix, curvature, fit.weights, layout.sign, layout.bucket.astype(float))
+    tag = hashlib.sha256(inputs + repr(query).encode()).hexdigest()
+    stream = noise.stream(Release(release.run, release.party, fit.plan.gradients + 1, "NoisySketch", tag))
     released = query.release(scores, layout.bucket, layout.sign, rows.bits, stream)
     # The energy is a sum of squares in units of B, the sums are in units of B: bring both to squares.
     return Sketch(released[:-1], float(released[-1]) * bound, query.sigma)

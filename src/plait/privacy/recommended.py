@@ -23,7 +23,7 @@ class Recommended:
     adjacency: Adjacency = Adjacency.REPLACE
     gradients: int = 6
     gram_share: float = 0.2
-    sketch_share: float = 0.2
+    sketch_share: float = 0.3
     score_share: float = 0.0
     score_bound: float = 2.0
 

@@ -35,9 +35,8 @@ Floats = NDArray[np.float64]
 STEPS_PER_SIGMA = 2**25
 """sigma spans at least this many steps of the grid, and at most twice as many."""
 LARGEST_SCALE = 2**26
-LARGEST_TILE = (
-    31  # P(a tile beyond this) < e^-31, and it would then be accepted with probability below e^-450.
-)
+FARTHEST = 32
+"""Candidates beyond this many scales would be accepted with probability below e^-450: int64 ends there."""
 WORDS_PER_BLOCK = 1 << 16
 
 
@@ -128,7 +127,7 @@ class Keystream:
 
 @dataclass(frozen=True)
 class Release:
-    """Which release a noise key is for; `digest` covers every input of the release, private and public."""
+    """Which release a noise key is for; `digest` covers every input, private or public, and the scale."""
 
     run: str
     party: str
@@ -200,7 +199,8 @@ def discrete_gaussian(scale: int, count: int, stream: Keystream) -> Ints:
     found: list[Ints] = []
     missing = count
     while missing:
-        candidates = _discrete_laplace(scale, int(missing * 1.35) + 16, stream)
+        candidates = discrete_laplace(scale, int(missing * 1.35) + 16, stream)
+        candidates = candidates[np.abs(candidates) < FARTHEST * scale]
         # With t = scale the acceptance exponent is (|Y| - scale)^2 / (2 scale^2).
         excess = (np.abs(candidates) - scale) ** 2
         kept = candidates[_bernoulli_exp(excess, 2 * scale * scale, stream)][:missing]
@@ -209,7 +209,7 @@ def discrete_gaussian(scale: int, count: int, stream: Keystream) -> Ints:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _discrete_laplace(scale: int, count: int, stream: Keystream) -> Ints:
+def discrete_laplace(scale: int, count: int, stream: Keystream) -> Ints:
     """`count` exact samples of P(k) ~ exp(-|k| / scale)."""
     found: list[Ints] = []
     missing = count
@@ -227,13 +227,11 @@ def _discrete_laplace(scale: int, count: int, stream: Keystream) -> Ints:
 
 
 def _geometric(count: int, stream: Keystream) -> Ints:
-    """`count` samples of P(k) ~ e^-k, k = 0, 1, ..., LARGEST_TILE."""
+    """`count` exact samples of P(k) ~ e^-k, k = 0, 1, ..."""
     result = np.zeros(count, dtype=np.int64)
     alive = np.arange(count)
-    for _ in range(LARGEST_TILE):
+    while alive.size:
         alive = alive[_bernoulli_exp(np.ones(alive.size, dtype=np.int64), 1, stream)]
-        if not alive.size:
-            break
         result[alive] += 1
     return result
 

@@ -195,6 +195,7 @@ def fit_one_pass(
     if any(rows.shape[0] != t.size for rows in theirs) or mine.shape[0] != t.size:
         raise InputError("Every party must hold the same records in the same order. Found different numbers.")
     loss = SoftLogistic.of(t)
+    penalty = penalty * label_noise_factor(t)
     own_model = fit_own(mine, t, loss, penalty)
     offset = out_of_fold_scores(mine, t, loss, penalty) if send_offset else _prior(t)
     curvature = loss.curvature(offset)
@@ -212,6 +213,16 @@ def fit_one_pass(
         ]
         alpha = shares([fit.energy for fit in fits], sketches)
     return OnePass(own_model, tuple(fits), alpha, radii)
+
+
+def label_noise_factor(targets: Floats) -> float:
+    """How much noisier soft targets make a fit than 0/1 labels, and so how much more penalty it needs.
+
+    A label has variance rate (1 - rate); an unbiased soft target t adds mean(t^2 - t), which is 0 for labels.
+    """
+    rate = float(np.clip(targets.mean(), 0.05, 0.95))
+    excess = max(0.0, float(np.mean(targets * (targets - 1))))
+    return 1 + excess / (rate * (1 - rate))
 
 
 def digest(*arrays: Floats) -> bytes:

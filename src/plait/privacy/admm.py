@@ -49,8 +49,8 @@ class MechanismA:
         for name in ("rounds", "kappa", "radius", "target_bound", "output_bound"):
             if not getattr(self, name) > 0:
                 raise SettingError(
-                    f"`{name}` must be positive. Found {getattr(self, name)}. Without a strongly convex penalty "
-                    "the x-update has no bounded sensitivity; use Recommended."
+                    f"`{name}` must be positive. Found {getattr(self, name)}. Without a strongly "
+                    "convex penalty the x-update has no bounded sensitivity; use Recommended."
                 )
 
     @property

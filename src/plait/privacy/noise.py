@@ -37,7 +37,8 @@ STEPS_PER_SIGMA = 2**25
 LARGEST_SCALE = 2**26
 FARTHEST = 32
 """Candidates beyond this many scales would be accepted with probability below e^-450: int64 ends there."""
-WORDS_PER_BLOCK = 1 << 16
+FEWEST_WORDS = 1 << 8
+MOST_WORDS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,13 @@ class Keystream:
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
         self._words: Ints = np.empty(0, dtype=np.int64)
         self._used = 0
+        self._block = FEWEST_WORDS
 
     def words(self, count: int) -> Ints:
         """`count` independent uniform integers in [0, 2^63)."""
         if self._words.size - self._used < count:
-            fresh = max(count, WORDS_PER_BLOCK)
+            fresh = max(count, self._block)
+            self._block = min(2 * self._block, MOST_WORDS)
             raw = np.frombuffer(self._encryptor.update(bytes(8 * fresh)), dtype="<u8")
             self._words = np.concatenate([self._words[self._used :], (raw >> np.uint64(1)).astype(np.int64)])
             self._used = 0

@@ -154,7 +154,7 @@ def to_ball(vector: Floats, radius: float) -> Floats:
 
 
 def minimise_on_ball(hessian: Floats, linear: Floats, radius: float) -> Floats:
-    """argmin x^T H x / 2 + <linear, x> over |x| <= radius: the secular equation |(H + nu I)^-1 linear| = radius."""
+    """argmin x^T H x / 2 + <linear, x> over |x| <= r, by the secular equation |(H + nu I)^-1 linear| = r."""
     values, vectors = np.linalg.eigh(hessian)
     values = np.where(values > RANK_TOLERANCE * max(values[-1], 0.0), values, 0.0)
     rotated = vectors.T @ linear

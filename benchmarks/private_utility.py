@@ -1,4 +1,4 @@
-"""Test log loss of the private one-pass mode, on the data sets named: a9a, credit, gisette (in PLAIT_DATA)."""
+"""Test log loss of the private one-pass mode, for arguments a9a, credit, gisette (in PLAIT_DATA)."""
 
 import json
 import lzma

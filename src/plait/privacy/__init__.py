@@ -1,0 +1,57 @@
+"""Differential privacy for the records of a party: mechanisms, their exact cost, a ledger of what was spent."""
+
+from plait.privacy.accounting import (
+    Accountant,
+    Cost,
+    ExactAccountant,
+    PaperAccountant,
+    RdpAccountant,
+    ZcdpAccountant,
+    calibrate,
+    delta_of,
+    epsilon_of,
+    mu_of,
+    noise_multiplier,
+)
+from plait.privacy.admm import MechanismA
+from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.noise import InsecureTestNoise, KeyedNoise
+from plait.privacy.onepass import OnePass, fit_one_pass
+from plait.privacy.paper import NoGuaranteeWarning, NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.recommended import Plan, Recommended
+from plait.privacy.rows import Adjacency, ClippedRows
+
+__all__ = [
+    "Accountant",
+    "Adjacency",
+    "Budget",
+    "ClippedRows",
+    "Cost",
+    "ExactAccountant",
+    "InsecureTestNoise",
+    "KeyedNoise",
+    "Ledger",
+    "MechanismA",
+    "NoGuaranteeWarning",
+    "NoPrivacy",
+    "NoisyLabel",
+    "OnePass",
+    "PaperAccountant",
+    "PaperMechanism",
+    "PaperNoise",
+    "Plan",
+    "RandomisedResponse",
+    "RdpAccountant",
+    "Recommended",
+    "Unlimited",
+    "ZcdpAccountant",
+    "calibrate",
+    "delta_of",
+    "epsilon_of",
+    "fingerprint",
+    "fit_one_pass",
+    "mu_of",
+    "noise_multiplier",
+    "private_labels",
+]

@@ -15,57 +15,26 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from plait.errors import InputError
 from plait.privacy.accounting import Cost
 from plait.privacy.combine import CLIP, Layout, Sketch, bucket_count, shares
+from plait.privacy.ledger import Ledger
 from plait.privacy.newton import NoisyNewton
 from plait.privacy.noise import Keystream, Noise, Release
+from plait.privacy.own import (
+    OwnModel,
+    SoftLogistic,
+    fit_own,
+    label_noise_factor,
+    out_of_fold_scores,
+    prior_scores,
+)
 from plait.privacy.recommended import Plan, Recommended
 from plait.privacy.releases import NoisyRelease
 from plait.privacy.rows import ClippedRows
 
 Floats = NDArray[np.float64]
-
-FOLDS = 5
-LEAST_CURVATURE = 0.02
-
-
-@dataclass(frozen=True)
-class SoftLogistic:
-    """log(1 + e^z) - t z for targets t that may lie outside [0, 1]: |l'| <= max(t, 1 - t), l'' <= 1/4."""
-
-    gradient_bound: float = 1.0
-    curvature_bound: float = 0.25
-
-    @classmethod
-    def of(cls, targets: Floats) -> "SoftLogistic":
-        return cls(gradient_bound=float(max(np.max(targets), np.max(1 - targets))))
-
-    def value(self, z: Floats, t: Floats) -> Floats:
-        return np.logaddexp(0.0, z) - t * z
-
-    def gradient(self, z: Floats, t: Floats) -> Floats:
-        slope: Floats = expit(z) - t
-        return slope
-
-    def curvature(self, z: Floats) -> Floats:
-        p = expit(z)
-        return np.maximum(p * (1 - p), LEAST_CURVATURE)
-
-
-@dataclass(frozen=True, eq=False)
-class OwnModel:
-    """The label holder's own linear model with an unpenalised intercept."""
-
-    weights: Floats
-    intercept: float
-
-    def score(self, rows: Floats) -> Floats:
-        result: Floats = rows @ self.weights + self.intercept
-        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,31 +67,6 @@ class OnePass:
         return total
 
 
-def fit_own(rows: Floats, targets: Floats, loss: SoftLogistic, penalty: float) -> OwnModel:
-    """Minimise sum_i loss(z_i, t_i) + penalty |x|^2 / 2 over the label holder's own features."""
-    n, d = rows.shape
-
-    def objective(x: Floats) -> tuple[float, Floats]:
-        z = rows @ x[:d] + x[d]
-        q = loss.gradient(z, targets)
-        value = float(loss.value(z, targets).sum() + penalty * (x[:d] @ x[:d]) / 2)
-        return value / n, np.append(rows.T @ q + penalty * x[:d], q.sum()) / n
-
-    found = minimize(objective, np.zeros(d + 1), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
-    return OwnModel(np.asarray(found.x[:d]), float(found.x[d]))
-
-
-def out_of_fold_scores(rows: Floats, targets: Floats, loss: SoftLogistic, penalty: float) -> Floats:
-    """Each record's score by a model that did not see it: an own model that overfits leaves no residual."""
-    n = rows.shape[0]
-    fold = np.random.default_rng(n).permutation(n) % FOLDS
-    scores = np.zeros(n)
-    for k in range(FOLDS):
-        rest, held = fold != k, fold == k
-        scores[held] = fit_own(rows[rest], targets[rest], loss, penalty).score(rows[held])
-    return scores
-
-
 def fit_helper(
     rows: ClippedRows,
     targets: Floats,
@@ -138,7 +82,7 @@ def fit_helper(
 
     def stream(query: NoisyRelease, round_: int, weights: bytes = b"") -> Keystream:
         # The noise scale is an input as well: one keystream at two scales would reveal the value.
-        tag = hashlib.sha256(inputs + repr((query, loss)).encode() + weights).hexdigest()
+        tag = _tag(inputs, query, loss, weights)
         return noise.stream(Release(release.run, release.party, round_, type(query).__name__, tag))
 
     hessian = plan.gram.release(rows, loss.curvature(offset), stream(plan.gram, 0))
@@ -161,7 +105,7 @@ def sketch_helper(
     query = fit.plan.sketch(layout.buckets, bound)
     scores = np.sqrt(curvature) * (rows.matrix @ fit.weights)
     inputs = digest(rows.matrix, curvature, fit.weights, layout.sign, layout.bucket.astype(float))
-    tag = hashlib.sha256(inputs + repr(query).encode()).hexdigest()
+    tag = _tag(inputs, query)
     stream = noise.stream(Release(release.run, release.party, fit.plan.gradients + 1, "NoisySketch", tag))
     released = query.release(scores, layout.bucket, layout.sign, rows.bits, stream)
     # The energy is a sum of squares in units of B, the sums are in units of B: bring both to squares.
@@ -180,49 +124,46 @@ def fit_one_pass(
     send_offset: bool = True,
     disjoint: bool = False,
     radii: Sequence[float] | None = None,
+    ledgers: Sequence[Ledger] | None = None,
 ) -> OnePass:
     """Fit own features in the clear and every helper's under its mechanism, in one pass.
 
     `targets` are 0/1 labels, or soft targets of randomised response. `disjoint` says that no two helpers
     hold the same signal, which saves the sketch. Without `send_offset` the helpers learn nothing about the
-    own features.
+    own features. Each of the `ledgers` is charged for its helper's whole plan before anything is computed.
     """
     t = np.asarray(targets, dtype=np.float64)
     radii = tuple(radii) if radii is not None else (1.0,) * (len(helpers) + 1)
-    mechanisms = [mechanism] * len(helpers) if isinstance(mechanism, Recommended) else list(mechanism)
     mine = ClippedRows.of(own, radii[0]).matrix
     theirs = [ClippedRows.of(rows, radius) for rows, radius in zip(helpers, radii[1:], strict=True)]
-    if any(rows.shape[0] != t.size for rows in theirs) or mine.shape[0] != t.size:
-        raise InputError("Every party must hold the same records in the same order. Found different numbers.")
-    loss = SoftLogistic.of(t)
-    penalty = penalty * label_noise_factor(t)
-    own_model = fit_own(mine, t, loss, penalty)
-    offset = out_of_fold_scores(mine, t, loss, penalty) if send_offset else _prior(t)
-    curvature = loss.curvature(offset)
+    _check_records(t, mine, theirs)
+    loss, penalty = SoftLogistic.of(t), penalty * label_noise_factor(t)
+    offset = out_of_fold_scores(mine, t, loss, penalty) if send_offset else prior_scores(t)
     sketch = len(theirs) > 1 and not disjoint
-    fits, names = [], [Release(run, f"helper {k}", 0, "", "") for k in range(len(theirs))]
-    for rows, chosen, name in zip(theirs, mechanisms, names, strict=True):
-        plan = chosen.plan(*rows.shape, loss.curvature_bound, loss.gradient_bound, sketch=sketch)
-        fits.append(fit_helper(rows, t, offset, loss, plan, noise, name, penalty))
-    alpha = np.ones(len(theirs))
-    if sketch:
-        layout = _layout(run, t.size, fits)
-        sketches = [
-            sketch_helper(rows, fit, curvature, layout, noise, name)
-            for rows, fit, name in zip(theirs, fits, names, strict=True)
-        ]
-        alpha = shares([fit.energy for fit in fits], sketches)
-    return OnePass(own_model, tuple(fits), alpha, radii)
-
-
-def label_noise_factor(targets: Floats) -> float:
-    """How much noisier soft targets make a fit than 0/1 labels, and so how much more penalty it needs.
-
-    A label has variance rate (1 - rate); an unbiased soft target t adds mean(t^2 - t), which is 0 for labels.
-    """
-    rate = float(np.clip(targets.mean(), 0.05, 0.95))
-    excess = max(0.0, float(np.mean(targets * (targets - 1))))
-    return 1 + excess / (rate * (1 - rate))
+    mechanisms = [mechanism] * len(theirs) if isinstance(mechanism, Recommended) else list(mechanism)
+    plans = [
+        chosen.plan(*rows.shape, loss.curvature_bound, loss.gradient_bound, sketch=sketch)
+        for chosen, rows in zip(mechanisms, theirs, strict=True)
+    ]
+    parties = [ledger.party for ledger in ledgers] if ledgers else [f"helper {k}" for k in range(len(theirs))]
+    names = [
+        Release(
+            run,
+            party,
+            0,
+            "plan",
+            hashlib.sha256(digest(rows.matrix, t, offset) + repr(plan).encode()).hexdigest(),
+        )
+        for party, rows, plan in zip(parties, theirs, plans, strict=True)
+    ]
+    for ledger, name, plan in zip(ledgers or (), names, plans, strict=bool(ledgers)):
+        ledger.reserve(name, plan.cost, "Recommended", noise)
+    fits = [
+        fit_helper(rows, t, offset, loss, plan, noise, name, penalty)
+        for rows, plan, name in zip(theirs, plans, names, strict=True)
+    ]
+    alpha = _shares(theirs, fits, loss.curvature(offset), noise, names) if sketch else np.ones(len(fits))
+    return OnePass(fit_own(mine, t, loss, penalty), tuple(fits), alpha, radii)
 
 
 def digest(*arrays: Floats) -> bytes:
@@ -234,11 +175,31 @@ def digest(*arrays: Floats) -> bytes:
     return state.digest()
 
 
-def _layout(run: str, records: int, fits: Sequence[HelperFit]) -> Layout:
+def _shares(
+    theirs: Sequence[ClippedRows],
+    fits: Sequence[HelperFit],
+    curvature: Floats,
+    noise: Noise,
+    names: Sequence[Release],
+) -> Floats:
+    records = curvature.size
     count = min(bucket_count(records, f.plan.sketch_mu, f.plan.sketch(1, 1.0).sensitivity) for f in fits)
-    return Layout.of(run, records, count)
+    layout = Layout.of(names[0].run, records, count)
+    sketches = [
+        sketch_helper(rows, fit, curvature, layout, noise, name)
+        for rows, fit, name in zip(theirs, fits, names, strict=True)
+    ]
+    return shares([fit.energy for fit in fits], sketches)
 
 
-def _prior(targets: Floats) -> Floats:
-    rate = float(np.clip(targets.mean(), 1e-3, 1 - 1e-3))
-    return np.full(targets.size, np.log(rate / (1 - rate)))
+def _tag(inputs: bytes, *settings: object) -> str:
+    return hashlib.sha256(inputs + repr(settings).encode()).hexdigest()
+
+
+def _check_records(targets: Floats, mine: Floats, theirs: Sequence[ClippedRows]) -> None:
+    found = [targets.size, mine.shape[0], *(rows.shape[0] for rows in theirs)]
+    if len(set(found)) > 1:
+        raise InputError(
+            f"Every party must hold the same records in the same order. Found {found} (labels, own, helpers)."
+            " Align the parties first."
+        )

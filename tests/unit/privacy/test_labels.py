@@ -9,7 +9,7 @@ from plait.errors import BudgetError, InputError, PrivacyError, SettingError
 from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
 from plait.privacy.ledger import Budget, Ledger, fingerprint
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Keystream, Release
-from plait.privacy.onepass import SoftLogistic
+from plait.privacy.own import SoftLogistic
 
 
 def stream(seed: int = 0) -> Keystream:

@@ -1,14 +1,18 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.errors import InputError, PrivacyError, SettingError
+from plait.errors import BudgetError, InputError, PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
 from plait.privacy.combine import Sketch, posterior_mean, shares
+from plait.privacy.ledger import Budget, Ledger, fingerprint
 from plait.privacy.newton import NoisyNewton
 from plait.privacy.noise import InsecureTestNoise
-from plait.privacy.onepass import SoftLogistic, fit_one_pass, out_of_fold_scores
+from plait.privacy.onepass import fit_one_pass
+from plait.privacy.own import SoftLogistic, label_noise_factor, out_of_fold_scores
 from plait.privacy.recommended import Recommended
 from plait.privacy.rows import Adjacency
 
@@ -172,3 +176,27 @@ def test_shares_solve_the_two_helper_problem() -> None:
     sketches = [Sketch(s, float(s @ s), 1e-9) for s in (s1, s2)]
     alpha = shares([float(s1 @ s1), float(s2 @ s2)], sketches)
     assert alpha == pytest.approx([1 / 1.6, 1 / 1.6], abs=0.02)
+
+
+def test_every_helper_is_charged_once_and_the_next_run_beyond_the_budget_is_refused(tmp_path: Path) -> None:
+    own, other, t = data(400)
+    ledgers = [Ledger(tmp_path, name, fingerprint(name.encode()), Budget(1.0)) for name in ("bank", "shop")]
+
+    def fit(run: str) -> object:
+        return fit_one_pass(
+            own, [other, other], t, Recommended(1.0), InsecureTestNoise(0), run=run, ledgers=ledgers
+        )
+
+    fit("first")
+    fit("first")
+    for ledger in ledgers:
+        assert len(ledger.charges()) == 1
+        assert ledger.spent().epsilon(1e-5) == pytest.approx(1.0, rel=1e-3)
+        assert ledger.spent().delta(1.0) <= 1e-5
+    with pytest.raises(BudgetError):
+        fit("second")
+
+
+def test_only_noisy_targets_raise_the_penalty() -> None:
+    assert label_noise_factor(np.array([0.0, 1.0, 1.0])) == 1.0
+    assert label_noise_factor(np.array([-0.6, 1.6, 1.6])) > 3

@@ -1,4 +1,4 @@
-"""Differential privacy for the records of a party: mechanisms, their exact cost, a ledger of what was spent."""
+"""Differential privacy for the records of a party: mechanisms, exact costs and a ledger of what was spent."""
 
 from plait.privacy.accounting import (
     Accountant,

@@ -146,15 +146,10 @@ def fit_one_pass(
         for chosen, rows in zip(mechanisms, theirs, strict=True)
     ]
     parties = [ledger.party for ledger in ledgers] if ledgers else [f"helper {k}" for k in range(len(theirs))]
+    # Whatever steers a later release belongs to the charge: another penalty makes other gradients.
     names = [
-        Release(
-            run,
-            party,
-            0,
-            "plan",
-            hashlib.sha256(digest(rows.matrix, t, offset) + repr(plan).encode()).hexdigest(),
-        )
-        for party, rows, plan in zip(parties, theirs, plans, strict=True)
+        Release(run, party, 0, "plan", _tag(digest(rows.matrix, t, offset), plans, loss, penalty))
+        for party, rows in zip(parties, theirs, strict=True)
     ]
     for ledger, name, plan in zip(ledgers or (), names, plans, strict=bool(ledgers)):
         ledger.reserve(name, plan.cost, "Recommended", noise)

@@ -197,6 +197,19 @@ def test_every_helper_is_charged_once_and_the_next_run_beyond_the_budget_is_refu
         fit("second")
 
 
+@pytest.mark.parametrize("change", [{"penalty": 2.0}, {"send_offset": False}, {"radii": (1.0, 2.0)}])
+def test_a_fit_that_releases_anything_else_pays_again(tmp_path: Path, change: dict[str, object]) -> None:
+    own, other, t = data(400)
+    ledger = Ledger(tmp_path, "bank", fingerprint(b"bank"), Budget(5.0))
+
+    def fit(**settings_: object) -> None:
+        fit_one_pass(own, [other], t, Recommended(1.0), InsecureTestNoise(0), ledgers=[ledger], **settings_)  # type: ignore[arg-type]
+
+    fit()
+    fit(**change)
+    assert len(ledger.charges()) == 2
+
+
 def test_only_noisy_targets_raise_the_penalty() -> None:
     assert label_noise_factor(np.array([0.0, 1.0, 1.0])) == 1.0
     assert label_noise_factor(np.array([-0.6, 1.6, 1.6])) > 3

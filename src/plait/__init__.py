@@ -1,6 +1,63 @@
 """plait trains one model over columns that never leave their owners."""
 
 from plait._version import __version__
-from plait.errors import PlaitError
+from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
+from plait.fitting import ConvergenceWarning, Fit, fit
+from plait.history import History, Round
+from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
+from plait.methods.admm import Jacobi, Proximal
+from plait.methods.base import Method
+from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.subspace import Subspace
+from plait.penalties import (
+    L1,
+    L2,
+    Ball,
+    Box,
+    ElasticNet,
+    GroupLasso,
+    LogPenalty,
+    NonNegative,
+    NoPenalty,
+    Penalty,
+)
+from plait.stopping import Stopping
 
-__all__ = ["PlaitError", "__version__"]
+__all__ = [
+    "L1",
+    "L2",
+    "Ball",
+    "Box",
+    "Cauchy",
+    "ConvergenceWarning",
+    "DivergedError",
+    "ElasticNet",
+    "Fit",
+    "GaussSeidel",
+    "GroupLasso",
+    "Hinge",
+    "History",
+    "Huber",
+    "InputError",
+    "Jacobi",
+    "LogPenalty",
+    "Logistic",
+    "Loss",
+    "Method",
+    "NoPenalty",
+    "NonNegative",
+    "Penalty",
+    "Pinball",
+    "PlaitError",
+    "Poisson",
+    "ProtocolError",
+    "Proximal",
+    "Round",
+    "SettingError",
+    "Squared",
+    "SquaredHinge",
+    "Stopping",
+    "Subspace",
+    "__version__",
+    "fit",
+]

@@ -1,0 +1,42 @@
+"""The coordinator: labels, loss, its half of the method.  No input or output."""
+
+from collections.abc import Mapping
+
+from plait.messages import Broadcast, Share
+from plait.methods.base import Measured, Method, Task
+
+
+class Coordinator:
+    """Says what to send next and takes the answers."""
+
+    def __init__(self, task: Task, method: Method) -> None:
+        self.task = task
+        self.method = method
+        self._side = method.coordinator_side(task)
+        self._state = self._side.start()
+
+    def requests(self) -> dict[str, Broadcast]:
+        """What to send next, and to whom."""
+        return self._side.requests(self._state)
+
+    def absorb(self, shares: Mapping[str, Share]) -> Measured | None:
+        """Take the answers; returns an earlier state once it is fully measured."""
+        self._state, measured = self._side.absorb(self._state, shares)
+        return measured
+
+    def closing(self) -> dict[str, Broadcast]:
+        """The last broadcast of a run."""
+        return self._side.closing(self._state)
+
+    def close(self, shares: Mapping[str, Share]) -> Measured:
+        """Take the last answers; returns the final state."""
+        return self._side.closed(self._state, shares)
+
+    @property
+    def current(self) -> Measured:
+        """The newest state, as far as it is known."""
+        return self._side.current(self._state)
+
+    @property
+    def intercept(self) -> float:
+        return self._side.intercept(self._state)

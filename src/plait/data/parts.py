@@ -1,0 +1,172 @@
+"""Turn whatever a user calls a table into checked matrices, with errors that name the party and the column."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from plait.errors import InputError
+from plait.types import Array
+
+
+@dataclass(frozen=True)
+class Part:
+    """One party's matrix (N, d), float64 and either dense or CSR, with the names of its columns."""
+
+    name: str
+    matrix: Any
+    columns: tuple[str, ...]
+
+
+def read_parts(parts: Any) -> tuple[Part, ...]:
+    """A list of matrices, or a dict name -> matrix, as checked parts with equal numbers of rows."""
+    if isinstance(parts, Mapping):
+        named = [(str(name), table) for name, table in parts.items()]
+    elif isinstance(parts, Sequence) and not isinstance(parts, str | bytes):
+        named = [(f"party {i}", table) for i, table in enumerate(parts)]
+    else:
+        raise InputError(f"parts must be a list of matrices or a dict name -> matrix. Found {type(parts).__name__}.")
+    if not named:
+        raise InputError("parts must hold at least one party. Found none.")
+    read = tuple(read_part(name, table) for name, table in named)
+    rows = read[0].matrix.shape[0]
+    for part in read[1:]:
+        if part.matrix.shape[0] != rows:
+            raise InputError(
+                f"all parties must hold the same rows in the same order. Found {rows} rows at {read[0].name!r} "
+                f"and {part.matrix.shape[0]} at {part.name!r}. Align the tables first."
+            )
+    return read
+
+
+def read_part(name: str, table: Any) -> Part:
+    """One party's table: NumPy, SciPy sparse, pandas or polars."""
+    columns = _column_names(table)
+    matrix = _as_csr(name, table) if sp.issparse(table) else _as_dense(name, table, columns)
+    rows, width = matrix.shape
+    if width == 0:
+        raise InputError(f"party {name!r} must hold at least one column. Found none. Leave the party out.")
+    if rows == 0:
+        raise InputError(f"party {name!r} must hold at least one row. Found none.")
+    part = Part(name, matrix, columns or tuple(str(j) for j in range(width)))
+    _check_finite(part)
+    return part
+
+
+def read_labels(y: Any, rows: int) -> Array:
+    """Labels (N,) as float64, finite and not all equal."""
+    try:
+        labels = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"labels must be numbers. Found {np.asarray(y).dtype}, which cannot be read as such. Encode the classes."
+        ) from error
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InputError(f"labels must be one number per row. Found an array of shape {labels.shape}.")
+    if labels.size != rows:
+        raise InputError(f"there must be one label per row. Found {labels.size} labels for {rows} rows.")
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if bad.size:
+        raise InputError(f"labels must be finite. Found {labels[bad[0]]} in row {bad[0]} ({bad.size} such rows).")
+    if np.all(labels == labels[0]):
+        raise InputError(f"labels must take at least two values. Found only {labels[0]:g}. There is nothing to learn.")
+    return labels
+
+
+def read_weights(weights: Any, rows: int) -> Array:
+    """Sample weights (N,), scaled to sum to 1; None for equal ones."""
+    if weights is None:
+        return np.full(rows, 1.0 / rows)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (rows,):
+        raise InputError(f"there must be one sample weight per row. Found shape {w.shape} for {rows} rows.")
+    if not np.isfinite(w).all() or (w < 0).any():
+        raise InputError(f"sample weights must be finite and not negative. Found {w[~(w >= 0) | ~np.isfinite(w)][0]}.")
+    if w.sum() == 0:
+        raise InputError("sample weights must not all be zero.")
+    return w / w.sum()
+
+
+def _column_names(table: Any) -> tuple[str, ...]:
+    columns = getattr(table, "columns", None)
+    return () if columns is None else tuple(str(c) for c in columns)
+
+
+def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
+    values = table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
+    if values.ndim == 1:
+        raise InputError(
+            f"party {name!r} must bring a table with rows and columns. Found one dimension, length {values.size}. "
+            "Reshape your data: table.reshape(-1, 1) for one column."
+        )
+    if values.ndim != 2:
+        raise InputError(f"party {name!r} must bring a table with rows and columns. Found shape {values.shape}.")
+    if np.iscomplexobj(values):
+        raise InputError(f"party {name!r} must bring real numbers. Complex data not supported.")
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"party {name!r} must bring numbers. {_first_text(values, columns)}") from error
+
+
+def _first_text(values: Any, columns: tuple[str, ...]) -> str:
+    """Which column cannot be read as numbers, for the error message."""
+    for j in range(values.shape[1]):
+        try:
+            np.asarray(values[:, j], dtype=np.float64)
+        except (TypeError, ValueError):
+            label = columns[j] if columns else str(j)
+            return f"Column {label!r} cannot be read as numbers. Encode it first, say one column per value."
+    return "The table cannot be read as numbers."
+
+
+def _as_csr(name: str, table: Any) -> Any:
+    if np.iscomplexobj(table):
+        raise InputError(f"party {name!r} must bring real numbers. Complex data not supported.")
+    if table.format == "csr":
+        _check_indices(name, table)
+    matrix = sp.csr_matrix(table)
+    return matrix if matrix.dtype == np.float64 else matrix.astype(np.float64)
+
+
+def _check_indices(name: str, matrix: Any) -> None:
+    """A CSR matrix whose index arrays overflowed, or were damaged, would read foreign memory in a product."""
+    rows, width = matrix.shape
+    pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
+    sound = (
+        pointers.size == rows + 1
+        and pointers[0] == 0
+        and bool(np.all(np.diff(pointers) >= 0))
+        and pointers[-1] <= indices.size
+        and (indices.size == 0 or (indices.min() >= 0 and indices.max() < width))
+    )
+    if not sound:
+        raise InputError(
+            f"party {name!r} must bring a sound CSR matrix. Found row pointers or column indices outside its shape "
+            f"{matrix.shape}; {pointers.dtype} may have overflowed. Rebuild it with 64-bit indices."
+        )
+
+
+def _check_finite(part: Part) -> None:
+    matrix = part.matrix
+    if sp.issparse(matrix):
+        if np.isfinite(matrix.data).all():
+            return
+        at = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        row, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
+        found = matrix.data[at]
+    else:
+        # A sum is finite exactly when no entry is NaN or infinite, short of overflow: no N x d mask in the good case.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(matrix.sum(axis=0)).all() or np.isfinite(matrix).all():
+                return
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
+        found = matrix[row, column]
+    raise InputError(
+        f"party {part.name!r} must bring finite numbers. Found {found} in column {part.columns[column]!r}, row {row}. "
+        "Impute or drop missing values (NaN) and infinity first."
+    )

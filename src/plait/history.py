@@ -1,0 +1,67 @@
+"""What a run reports: one record per round."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, overload
+
+from plait.errors import PlaitError
+
+
+@dataclass(frozen=True)
+class Round:
+    """The state after one round.
+
+    objective     mean loss + penalties at the parties' weights
+    primal        scores that disagree with their copy z, relative
+    dual          what parties took the total to be and what it became, relative
+    lyapunov      the paper's V^t
+    seconds       since the run began
+    numbers_*, bytes_*   what crossed the wire in this round, over all parties
+    """
+
+    round: int
+    objective: float = math.nan
+    primal: float = math.nan
+    dual: float = math.nan
+    lyapunov: float = math.nan
+    rho: float = math.nan
+    seconds: float = 0.0
+    numbers_down: int = 0
+    numbers_up: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+
+
+class History(Sequence[Round]):
+    """The rounds of a run, and the state before the first one."""
+
+    def __init__(self, start: Round, rounds: Sequence[Round]) -> None:
+        self.start = start
+        self._rounds = tuple(rounds)
+
+    @overload
+    def __getitem__(self, index: int) -> Round: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Round, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Round | tuple[Round, ...]:
+        return self._rounds[index]
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def __iter__(self) -> Iterator[Round]:
+        return iter(self._rounds)
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rounds)"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row per round."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise PlaitError("to_pandas() needs pandas. Install it: pip install 'plait[pandas]'.") from error
+        return pd.DataFrame([asdict(r) for r in self], columns=[f.name for f in fields(Round)])

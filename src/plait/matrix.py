@@ -1,0 +1,80 @@
+"""A party's feature matrix D (N x d), dense or CSR, as the operator that the mathematics needs."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from plait.types import Array
+
+GRAM_LIMIT = 4096
+"""The largest side of a dense d x d (or N x N) matrix that plait forms: 128 MiB of float64."""
+
+
+class Features:
+    """D with its products; a Gram matrix is formed at most once, and only when its side is at most GRAM_LIMIT."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.sparse = sp.issparse(matrix)
+        self.rows, self.columns = matrix.shape
+
+    def forward(self, x: Array) -> Array:
+        """D x."""
+        return np.asarray(self.matrix @ x)
+
+    def adjoint(self, v: Array) -> Array:
+        """D^T v."""
+        return np.asarray(self.matrix.T @ v)
+
+    @cached_property
+    def gram(self) -> Array:
+        """D^T D, d x d."""
+        return self.weighted_gram(None)
+
+    @cached_property
+    def dual_gram(self) -> Array:
+        """D D^T, N x N."""
+        k = self.matrix @ self.matrix.T
+        return k.toarray() if self.sparse else k
+
+    def weighted_gram(self, weights: Array | None) -> Array:
+        """D^T diag(weights) D, d x d; weights >= 0, None for ones."""
+        d = self.matrix
+        if self.sparse:
+            scaled = d if weights is None else d.multiply(weights[:, None]).tocsr()
+            return (d.T @ scaled).toarray()
+        if weights is None:
+            return d.T @ d
+        return _chunked_gram(d, weights)
+
+    @cached_property
+    def column_squares(self) -> Array:
+        """The squared norm of every column, (d,): the diagonal of D^T D."""
+        return self.weighted_column_squares(None)
+
+    def weighted_column_squares(self, weights: Array | None) -> Array:
+        """The diagonal of D^T diag(weights) D, (d,)."""
+        w = np.ones(self.rows) if weights is None else weights
+        if self.sparse:
+            return np.asarray(self.matrix.multiply(self.matrix).T @ w)
+        return np.einsum("ij,ij,i->j", self.matrix, self.matrix, w)
+
+    @property
+    def primal_fits(self) -> bool:
+        return self.columns <= GRAM_LIMIT
+
+    @property
+    def dual_fits(self) -> bool:
+        return self.rows <= GRAM_LIMIT
+
+
+def _chunked_gram(d: Any, weights: Array, rows_at_once: int = 8192) -> Array:
+    """sum over row chunks of (sqrt(w) D)^T (sqrt(w) D): BLAS-3 speed without a second copy of D."""
+    root = np.sqrt(weights)
+    total = np.zeros((d.shape[1], d.shape[1]))
+    for start in range(0, d.shape[0], rows_at_once):
+        chunk = d[start : start + rows_at_once] * root[start : start + rows_at_once, None]
+        total += chunk.T @ chunk
+    return total

@@ -1,0 +1,44 @@
+"""All that may leave a process during training: one vector and a few scalars each way."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plait.types import Array
+
+NUMBER_BYTES = 8
+
+
+def _none() -> Array:
+    return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A round number, at most one number per sample, and a few scalars whose meaning the method defines."""
+
+    round: int
+    vector: Array | None = None
+    scalars: Array = field(default_factory=_none)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers cross the wire."""
+        return self.scalars.size + (0 if self.vector is None else self.vector.size)
+
+    @property
+    def bytes(self) -> int:
+        """Their size in bytes, without framing."""
+        return NUMBER_BYTES * self.numbers
+
+
+@dataclass(frozen=True)
+class Broadcast(Message):
+    """Coordinator to party.  A closing broadcast asks for a last measurement and moves nothing."""
+
+    closing: bool = False
+
+
+@dataclass(frozen=True)
+class Share(Message):
+    """Party to coordinator."""

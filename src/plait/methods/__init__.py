@@ -1,0 +1,1 @@
+"""Training methods, all behind one interface."""

@@ -1,0 +1,302 @@
+"""ADMM sharing: the paper's parallel algorithm and its safe proximal form.
+
+In units where rho stands for rho / N, with S = sum_m D_m x_m + b and the scaled dual u = y N / rho:
+
+    x_m <- argmin  R_m(x) + (rho/2N) ||D_m (x - x_m) + v||^2 + (tau/2N) ||D_m (x - x_m)||^2,     v = S - z + u
+    z, b <- argmin  l(z) + (rho/2N) ||S + u - z||^2
+    u   <- u + S - z
+
+The paper pulls two vectors, S - z and y; the x-update needs only v, one vector.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from plait.errors import SettingError
+from plait.local import LocalSolver, choose_solver
+from plait.messages import Broadcast, Share
+from plait.methods import anderson
+from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
+from plait.types import Array
+from plait.zupdate import update_scores_and_intercept
+
+_BALANCE, _RHO_FACTOR, _RHO_PATIENCE = 5.0, 2.0, 5
+
+
+@dataclass(frozen=True)
+class Sharing(Method):
+    """Options that all forms of ADMM sharing have; rho=None takes the loss's own stiffness as the unit."""
+
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        need_positive(f"{type(self).__name__}(rho)", self.rho)
+
+    def proximity(self, parties: int) -> float:
+        """tau / rho."""
+        return 0.0
+
+    @property
+    def adapts(self) -> bool:
+        """Whether rho follows the residuals."""
+        return False
+
+    @property
+    def memory(self) -> int:
+        """How many past images Anderson acceleration combines; 0 for none."""
+        return 0
+
+    def start_rho(self, task: Task) -> float:
+        return task.loss.stiffness(task.labels) if self.rho is None else self.rho
+
+    def party_side(self, block: Block) -> PartySide:
+        return SharingParty(block, self.memory)
+
+    def coordinator_side(self, task: Task) -> CoordinatorSide:
+        return SharingCoordinator(self, task)
+
+
+@dataclass(frozen=True)
+class Jacobi(Sharing):
+    """The paper's Algorithm 1: all parties at once, no proximal term.  It may diverge; Proximal does not."""
+
+    adaptive: bool = False
+
+    @property
+    def adapts(self) -> bool:
+        return self.adaptive
+
+
+@dataclass(frozen=True)
+class Proximal(Sharing):
+    """Parallel ADMM sharing with tau = rho (parties - 1): converges for every rho > 0 when the loss is convex.
+
+    adaptive       let rho follow the residuals
+    acceleration   how many past rounds Anderson acceleration combines; 0 for none
+    tau            tau / rho, where another proximal weight is wanted
+    """
+
+    adaptive: bool = True
+    acceleration: int = 10
+    tau: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tau is not None and not (np.isfinite(self.tau) and self.tau >= 0):
+            raise SettingError(f"Proximal(tau) must be finite and not negative. Found {self.tau}.")
+        if self.acceleration < 0:
+            raise SettingError(f"Proximal(acceleration) must be 0 or more. Found {self.acceleration}.")
+
+    def proximity(self, parties: int) -> float:
+        return float(parties - 1) if self.tau is None else self.tau
+
+    @property
+    def adapts(self) -> bool:
+        return self.adaptive
+
+    @property
+    def memory(self) -> int:
+        return self.acceleration
+
+
+@dataclass(frozen=True)
+class PartyState:
+    """x (d,), and the past images of x that acceleration may combine, newest last."""
+
+    x: Array
+    images: tuple[Array, ...]
+
+
+class SharingParty(PartySide):
+    """The x-update.  Broadcast scalars: rho, tau, then the coefficients of past images that make the centre."""
+
+    def __init__(self, block: Block, memory: int) -> None:
+        self.block = block
+        self.memory = memory
+        self.solver: LocalSolver = choose_solver(block.features, block.penalty)
+
+    def start(self) -> PartyState:
+        x = np.zeros(self.block.features.columns)
+        return PartyState(x, (x,))
+
+    def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
+        assert broadcast.vector is not None
+        rho, tau, *coefficients = broadcast.scalars
+        centre = _combine(state.images, coefficients)
+        features, penalty = self.block.features, self.block.penalty
+        adjoint = features.adjoint(broadcast.vector)
+        stationarity = self.block.stationarity(centre, rho / features.rows * adjoint)
+        if broadcast.closing:
+            return state, Share(broadcast.round, None, np.array([penalty.value(state.x), stationarity]))
+        slope = rho / (rho + tau)
+        x = self.solver.solve((rho + tau) / features.rows, centre, slope * broadcast.vector, slope * adjoint)
+        share = Share(broadcast.round, features.forward(x), np.array([penalty.value(x), stationarity]))
+        return PartyState(x, (*state.images, x)[-max(self.memory, 1) :]), share
+
+    def weights(self, state: PartyState) -> Array:
+        return state.x
+
+
+def _combine(images: tuple[Array, ...], coefficients: list[float]) -> Array:
+    """sum_j c_j image_j over the newest images; the newest itself when no coefficients were sent."""
+    if not coefficients:
+        return images[-1]
+    return sum(
+        (c * x for c, x in zip(coefficients, images[-len(coefficients) :], strict=True)), np.zeros_like(images[-1])
+    )
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Shares D_m x_m (M, N), z and u (N,), and b: where a round starts or ends."""
+
+    shares: Array
+    z: Array
+    u: Array
+    intercept: float
+
+    @property
+    def total(self) -> Array:
+        """S = sum_m D_m x_m + b."""
+        return self.shares.sum(axis=0) + self.intercept
+
+    @property
+    def v(self) -> Array:
+        return self.total - self.z + self.u
+
+    def flat(self) -> Array:
+        return np.concatenate([self.shares.ravel(), self.z, self.u])
+
+    def rescaled(self, factor: float) -> "Iterate":
+        """The same point after rho has been multiplied by `factor`."""
+        return replace(self, u=self.u / factor)
+
+
+@dataclass(frozen=True)
+class SharingState:
+    """Where the last round ended, where the next one starts, and what was measured on the way."""
+
+    end: Iterate
+    start: Iterate
+    rho: float
+    measured: Measured
+    coefficients: Array = field(default_factory=lambda: np.empty(0))
+    past: tuple[Iterate, ...] = ()
+    memory: anderson.Memory = field(default_factory=anderson.Memory)
+    since_rho: int = 0
+
+
+class SharingCoordinator(CoordinatorSide):
+    """The z-update and the dual update."""
+
+    def __init__(self, method: Sharing, task: Task) -> None:
+        self.method = method
+        self.task = task
+        self.proximity = method.proximity(len(task.parties))
+
+    def start(self) -> SharingState:
+        task = self.task
+        zeros = np.zeros(task.rows)
+        origin = Iterate(np.zeros((len(task.parties), task.rows)), zeros, zeros, 0.0)
+        measured = Measured(0, task.mean_loss(zeros), np.inf, np.inf)
+        return SharingState(origin, origin, self.method.start_rho(task), measured)
+
+    def requests(self, state: SharingState) -> dict[str, Broadcast]:
+        return self.to_all(state, state.start, state.coefficients, closing=False)
+
+    def to_all(self, state: SharingState, where: Iterate, coefficients: Array, closing: bool) -> dict[str, Broadcast]:
+        scalars = np.concatenate([[state.rho, self.proximity * state.rho], coefficients])
+        message = Broadcast(state.measured.round + (not closing), where.v, scalars, closing)
+        return dict.fromkeys(self.task.parties, message)
+
+    def absorb(self, state: SharingState, shares: Mapping[str, Share]) -> tuple[SharingState, Measured | None]:
+        before = self.completed(state, state.start, shares)
+        moved = np.stack([vector_of(shares[name]) for name in self.task.parties])
+        # What party m took the total to be: everybody else where they were, itself moved (1 + tau/rho) times.
+        seen = state.start.total + (1 + self.proximity) * (moved - state.start.shares)
+        after = self.finish_round(state, moved, sum(float(shares[n].scalars[0]) for n in self.task.parties), seen)
+        return self.advance(after), before
+
+    def finish_round(self, state: SharingState, moved: Array, penalty: float, seen: Array) -> SharingState:
+        """The z-, b- and u-update, and what they show; `seen` (M, N) is the total that each party assumed."""
+        task, start = self.task, state.start
+        target = moved.sum(axis=0) + start.u
+        step = task.rows * task.weights / state.rho
+        if task.fit_intercept:
+            z, b = update_scores_and_intercept(task.loss, target, step, task.labels, start.intercept)
+        else:
+            z, b = task.loss.prox(target, step, task.labels), 0.0
+        total = moved.sum(axis=0) + b
+        end = Iterate(moved, z, start.u + total - z, b)
+        drift = np.linalg.norm(total - z - (seen - start.z), axis=1).max()
+        size_z, size_u = float(np.linalg.norm(z)), float(np.linalg.norm(end.u))
+        measured = Measured(
+            round=state.measured.round + 1,
+            objective=task.mean_loss(total) + penalty,
+            primal=float(np.linalg.norm(total - z)) / max(float(np.linalg.norm(total)), size_z, size_u, 1e-300),
+            dual=float(drift) / max(size_u, 1e-6 * size_z, 1e-300),
+            rho=state.rho,
+        )
+        return replace(state, end=end, measured=measured)
+
+    def advance(self, state: SharingState) -> SharingState:
+        """Choose rho and the start of the next round."""
+        return self._accelerated(self._balanced(state))
+
+    def _balanced(self, state: SharingState) -> SharingState:
+        """Adaptive rho: keep the primal and the dual residual within a factor of each other."""
+        if not self.method.adapts or state.since_rho < _RHO_PATIENCE:
+            return replace(state, since_rho=state.since_rho + 1)
+        ratio = state.measured.primal / max(state.measured.dual, 1e-300)
+        factor = _RHO_FACTOR if ratio > _BALANCE else 1 / _RHO_FACTOR if ratio < 1 / _BALANCE else 1.0
+        if factor == 1.0:
+            return state
+        return replace(
+            state,
+            rho=state.rho * factor,
+            start=state.start.rescaled(factor),
+            end=state.end.rescaled(factor),
+            past=(),
+            memory=anderson.Memory(),
+            since_rho=0,
+        )
+
+    def _accelerated(self, state: SharingState) -> SharingState:
+        """Start the next round where this one ended, or at Anderson's combination of the last ends."""
+        keep = self.method.memory
+        if keep == 0:
+            return replace(state, start=state.end)
+        memory = state.memory.push(state.end.flat() - state.start.flat(), keep)
+        past = (*state.past, state.end)[-len(memory.residuals) :]
+        c = memory.coefficients()
+        start = Iterate(
+            shares=sum((a * p.shares for a, p in zip(c, past, strict=True)), np.zeros_like(state.end.shares)),
+            z=sum((a * p.z for a, p in zip(c, past, strict=True)), np.zeros_like(state.end.z)),
+            u=sum((a * p.u for a, p in zip(c, past, strict=True)), np.zeros_like(state.end.u)),
+            intercept=float(c @ [p.intercept for p in past]),
+        )
+        return replace(state, start=start, memory=memory, past=past, coefficients=c)
+
+    def completed(self, state: SharingState, where: Iterate, shares: Mapping[str, Share]) -> Measured:
+        """What was measured of `state`, with the Lyapunov value V at `where`, to which every party adds its part."""
+        task, rho = self.task, state.rho / self.task.rows
+        gap = where.total - where.z
+        # Where the loss has kinks, the z-update makes y itself a subgradient at z.
+        slope = task.gradient(where.z) - rho * where.u if task.loss.smooth else np.zeros_like(gap)
+        grad_z = slope - rho * gap
+        parties = sum(float(shares[name].scalars[1]) for name in task.parties)
+        return replace(state.measured, lyapunov=parties + float(grad_z @ grad_z) + float(gap @ gap))
+
+    def closing(self, state: SharingState) -> dict[str, Broadcast]:
+        return self.to_all(state, state.end, np.empty(0), closing=True)
+
+    def closed(self, state: SharingState, shares: Mapping[str, Share]) -> Measured:
+        return self.completed(state, state.end, shares)
+
+    def current(self, state: SharingState) -> Measured:
+        return state.measured
+
+    def intercept(self, state: SharingState) -> float:
+        return state.end.intercept

@@ -1,0 +1,152 @@
+"""What every method has: one pure step at the party and one at the coordinator.
+
+A method is a frozen bag of options.  It makes two sides; each side is given its state and a message and returns the
+next state and the answer, so that a run can be stopped, stored and resumed between any two messages.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from plait.errors import SettingError
+from plait.losses import Loss
+from plait.matrix import Features
+from plait.messages import Broadcast, Share
+from plait.penalties import Penalty
+from plait.types import Array
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one party brings; nothing in it is ever sent."""
+
+    features: Features
+    penalty: Penalty
+    loss: Loss
+    weights: Array
+    """Sample weights (N,), summing to 1."""
+
+    def stationarity(self, x: Array, gradient: Array) -> float:
+        """The paper's ||grad~_x L||^2 at x, from the gradient (d,) of everything but the penalty (eq. Lyapunov)."""
+        if self.penalty.smooth:
+            gap = gradient + self.penalty.gradient(x)
+        elif self.penalty.convex:
+            gap = x - self.penalty.prox(x - gradient, 1.0)
+        else:
+            assert self.penalty.feasible is not None
+            gap = x - self.penalty.feasible.project(x - gradient - self.penalty.gradient(x))
+        return float(gap @ gap)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the coordinator brings: labels (N,), sample weights (N,) that sum to 1, and who takes part."""
+
+    loss: Loss
+    labels: Array
+    weights: Array
+    parties: tuple[str, ...]
+    fit_intercept: bool = False
+
+    @property
+    def rows(self) -> int:
+        return self.labels.size
+
+    def mean_loss(self, scores: Array) -> float:
+        """sum_i w_i loss(z_i; y_i)."""
+        return float(self.weights @ self.loss.value(scores, self.labels))
+
+    def gradient(self, scores: Array) -> Array:
+        """The gradient of the mean loss with respect to the scores, (N,)."""
+        return self.weights * self.loss.gradient(scores, self.labels)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The state after a round, as far as the coordinator can tell."""
+
+    round: int
+    objective: float
+    primal: float
+    dual: float
+    lyapunov: float = np.nan
+    rho: float = np.nan
+
+
+class PartySide(ABC):
+    """The party's half of a method."""
+
+    @abstractmethod
+    def start(self) -> Any:
+        """The state before round 1: x = 0."""
+
+    @abstractmethod
+    def respond(self, state: Any, broadcast: Broadcast) -> tuple[Any, Share]:
+        """Take one step and say what is sent."""
+
+    @abstractmethod
+    def weights(self, state: Any) -> Array:
+        """The party's part of the model, (d,)."""
+
+
+class CoordinatorSide(ABC):
+    """The coordinator's half of a method."""
+
+    @abstractmethod
+    def start(self) -> Any:
+        """The state before round 1."""
+
+    @abstractmethod
+    def requests(self, state: Any) -> dict[str, Broadcast]:
+        """What to send next, and to whom."""
+
+    @abstractmethod
+    def absorb(self, state: Any, shares: Mapping[str, Share]) -> tuple[Any, Measured | None]:
+        """Take the answers; a Measured once everything about an earlier state is known."""
+
+    @abstractmethod
+    def closing(self, state: Any) -> dict[str, Broadcast]:
+        """The last broadcast: every party measures where it stands."""
+
+    @abstractmethod
+    def closed(self, state: Any, shares: Mapping[str, Share]) -> Measured:
+        """The final state, fully measured."""
+
+    @abstractmethod
+    def current(self, state: Any) -> Measured:
+        """The newest state, as far as it is known without asking the parties again."""
+
+    @abstractmethod
+    def intercept(self, state: Any) -> float:
+        """The intercept b."""
+
+
+class Method(ABC):
+    """A training method."""
+
+    remedy: ClassVar[str] = "Use method=plait.Proximal()."
+
+    @abstractmethod
+    def party_side(self, block: Block) -> PartySide: ...
+
+    @abstractmethod
+    def coordinator_side(self, task: Task) -> CoordinatorSide: ...
+
+    def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
+        """Raise SettingError when the method cannot train this loss with these penalties."""
+        return
+
+
+def need_positive(what: str, value: float | None) -> None:
+    """Raise SettingError unless value is None or a positive finite number."""
+    if value is not None and not (np.isfinite(value) and value > 0):
+        raise SettingError(f"{what} must be positive and finite. Found {value}.")
+
+
+def vector_of(share: Share) -> Array:
+    """The share's vector, which a round's share always has."""
+    assert share.vector is not None
+    return share.vector

@@ -1,0 +1,25 @@
+"""A party: its matrix, its weights, its half of the method.  No input or output."""
+
+from plait.messages import Broadcast, Share
+from plait.methods.base import Block, Method
+from plait.types import Array
+
+
+class Party:
+    """Holds D_m and x_m, which never leave it, and answers broadcasts."""
+
+    def __init__(self, name: str, block: Block, method: Method) -> None:
+        self.name = name
+        self.block = block
+        self._side = method.party_side(block)
+        self._state = self._side.start()
+
+    def handle(self, broadcast: Broadcast) -> Share:
+        """Take one step and return what is sent to the coordinator."""
+        self._state, share = self._side.respond(self._state, broadcast)
+        return share
+
+    @property
+    def weights(self) -> Array:
+        """x_m, (d_m,)."""
+        return self._side.weights(self._state)

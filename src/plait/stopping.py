@@ -1,0 +1,101 @@
+"""When a run ends: because it is done, because it was told to, or because it goes wrong."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.errors import DivergedError, SettingError
+from plait.methods.base import Measured
+
+_PATIENCE = 5
+_EXPLODED = 1e3
+_SLACK = 1e-3
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """End a run when any of these is reached.
+
+    max_rounds    this many rounds
+    tol           both relative residuals at or below this
+    max_seconds   this much time
+    lyapunov      V^t at or below this
+    objective     an objective at or below this
+    """
+
+    max_rounds: int = 200
+    tol: float = 1e-6
+    max_seconds: float | None = None
+    lyapunov: float | None = None
+    objective: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1:
+            raise SettingError(f"Stopping(max_rounds) must be at least 1. Found {self.max_rounds}.")
+        if not self.tol >= 0:
+            raise SettingError(f"Stopping(tol) must not be negative. Found {self.tol}.")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise SettingError(f"Stopping(max_seconds) must be positive. Found {self.max_seconds}.")
+
+    def reason(self, now: Measured, complete: Measured | None, seconds: float) -> "Reason | None":
+        """Why to stop, given the newest state, an earlier one with its Lyapunov value, and the time; None to go on."""
+        if any(np.maximum(m.primal, m.dual) <= self.tol for m in (now, complete) if m is not None):
+            return Reason(f"both residuals at most {self.tol:g}", converged=True)
+        if self.objective is not None and now.objective <= self.objective:
+            return Reason(f"objective at most {self.objective:g}", converged=True)
+        if self.lyapunov is not None and complete is not None and complete.lyapunov <= self.lyapunov:
+            return Reason(f"Lyapunov value at most {self.lyapunov:g}", converged=True)
+        if now.round >= self.max_rounds:
+            return Reason(f"max_rounds = {self.max_rounds} reached", converged=False)
+        if self.max_seconds is not None and seconds >= self.max_seconds:
+            return Reason(f"max_seconds = {self.max_seconds:g} reached", converged=False)
+        return None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run ended, and whether that counts as convergence."""
+
+    text: str
+    converged: bool
+
+
+class Watch:
+    """Notices a run that goes wrong.
+
+    A convergent run may pass through bad objectives at first, but then its residuals fall.  A run whose objective has
+    been worse than doing nothing for several rounds while its residuals do not fall is diverging or cycling.
+    """
+
+    def __init__(self, start: Measured, remedy: str) -> None:
+        self._start = start.objective
+        self._size = max(abs(start.objective), 1e-12)
+        self._remedy = remedy
+        self._worse: deque[float] = deque(maxlen=2 * _PATIENCE)
+
+    def look(self, now: Measured) -> None:
+        """Raise DivergedError when the run has gone wrong."""
+        residual = float(np.fmax(now.primal, now.dual))
+        if np.isnan(now.objective) or not np.isfinite(residual):
+            raise self._error(now, "the numbers are no longer finite")
+        if now.objective <= self._start + _SLACK * self._size:
+            self._worse.clear()
+            return
+        self._worse.append(residual)
+        seen = list(self._worse)
+        if now.objective > _EXPLODED * self._size and len(seen) > 2 and residual >= seen[0]:
+            raise self._error(now, "it keeps growing")
+        if len(seen) == self._worse.maxlen and min(seen[_PATIENCE:]) >= 0.9 * min(seen[:_PATIENCE]):
+            raise self._error(now, "it cycles, and the residuals do not fall")
+
+    def accept(self, now: Measured) -> None:
+        """Raise DivergedError when the run ends in a worse place than it began."""
+        if not now.objective <= self._start + _SLACK * self._size:
+            raise self._error(now, "the run ends there")
+
+    def _error(self, now: Measured, what: str) -> DivergedError:
+        return DivergedError(
+            f"the run diverged: after round {now.round} the objective is {now.objective:.4g}, "
+            f"worse than the {self._start:.4g} of all-zero weights, and {what}. {self._remedy}"
+        )

@@ -1,0 +1,23 @@
+"""The subspace method against scikit-learn on the pooled table."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+
+import plait
+
+
+@pytest.mark.parametrize("sums_only", [False, True])
+@pytest.mark.parametrize("parties", [1, 2, 5])
+def test_reaches_the_pooled_optimum_without_ever_going_up(parties: int, sums_only: bool) -> None:
+    x, y = load_breast_cancer(return_X_y=True)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    method = plait.Subspace(sums_only=sums_only)
+    fit = plait.fit(np.array_split(x, parties, axis=1), y, penalty=plait.L2(1e-3), method=method, fit_intercept=True)
+    pooled = LogisticRegression(C=1 / (1e-3 * len(y)), tol=1e-12, max_iter=10_000).fit(x, y)
+    scores = x @ pooled.coef_[0] + pooled.intercept_
+    reference = np.logaddexp(0, -(2 * y - 1) * scores).mean() + 5e-4 * (pooled.coef_**2).sum()
+    objectives = [fit.history.start.objective] + [r.objective for r in fit.history]
+    assert fit.objective == pytest.approx(reference, rel=1e-6)
+    assert np.all(np.diff(objectives) <= 1e-12)

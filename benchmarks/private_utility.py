@@ -70,9 +70,7 @@ def reference(train: list[np.ndarray], t: np.ndarray, test: list[np.ndarray], tt
     return log_loss(model.decision_function(held), tt)
 
 
-def private(
-    split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None
-) -> dict[str, object]:
+def private(split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None) -> dict[str, object]:
     train, t, test, tt = split
     losses, shares, start = [], [], time.process_time()
     for seed in range(seeds):

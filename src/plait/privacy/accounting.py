@@ -229,9 +229,7 @@ def check_epsilon(epsilon: float) -> None:
 def check_delta(delta: float, records: int | None = None) -> None:
     """Refuse a delta outside (0, 1), or one that a release of 1/N of the records would satisfy."""
     if not 0 < delta < 1:
-        raise SettingError(
-            f"`delta` must lie strictly between 0 and 1. Found {delta}. A common choice is 1e-5."
-        )
+        raise SettingError(f"`delta` must lie strictly between 0 and 1. Found {delta}. A common choice is 1e-5.")
     if records is not None and delta >= 1 / records:
         raise PrivacyError(
             f"`delta` must be below 1/N, or showing one record in the clear would count as private. Found "

@@ -33,9 +33,7 @@ class Finding:
         return f"{verdict}: {self.test}: {self.measured:.4g} (at most {self.allowed:.4g})"
 
 
-def sensitivity_search(
-    changes: Iterable[tuple[Floats, Floats]], stated: float, name: str = "sensitivity"
-) -> Finding:
+def sensitivity_search(changes: Iterable[tuple[Floats, Floats]], stated: float, name: str = "sensitivity") -> Finding:
     """The largest |f(D) - f(D')| over given neighbours must not exceed the stated sensitivity."""
     worst = max(float(np.linalg.norm(one - two)) for one, two in changes)
     return Finding(name, worst, stated, worst <= stated)
@@ -76,9 +74,7 @@ def support_test(release: Floats, matrix: Floats, least: float = 0.1) -> Finding
     left, values, _ = np.linalg.svd(matrix, full_matrices=False)
     basis = left[:, values > 1e-9 * values[0]]
     inside = float(np.linalg.norm(basis.T @ release) / np.linalg.norm(release))
-    return Finding(
-        "part of a share in the column space", inside, 1 - least**2 / 2, inside <= 1 - least**2 / 2
-    )
+    return Finding("part of a share in the column space", inside, 1 - least**2 / 2, inside <= 1 - least**2 / 2)
 
 
 def proportion_bounds(successes: int, trials: int, confidence: float) -> tuple[float, float]:
@@ -88,9 +84,7 @@ def proportion_bounds(successes: int, trials: int, confidence: float) -> tuple[f
     return low, high
 
 
-def mu_lower_bound(
-    on_first: NDArray[np.bool_], on_second: NDArray[np.bool_], confidence: float = 0.99
-) -> float:
+def mu_lower_bound(on_first: NDArray[np.bool_], on_second: NDArray[np.bool_], confidence: float = 0.99) -> float:
     """mu >= Phi^-1(TPR) - Phi^-1(FPR), from guesses "it was D" when it was D and when it was D'."""
     each = 1 - (1 - confidence) / 2
     low, _ = proportion_bounds(int(on_first.sum()), on_first.size, each)
@@ -123,9 +117,7 @@ def likelihood_ratio(first: Floats, second: Floats, sigma: Floats | float) -> Ca
     return lambda w: float(direction @ (w - middle))
 
 
-def one_run_epsilon(
-    correct: int, guesses: int, delta: float, records: int, confidence: float = 0.95
-) -> float:
+def one_run_epsilon(correct: int, guesses: int, delta: float, records: int, confidence: float = 0.95) -> float:
     """A lower bound on epsilon from `correct` of `guesses` secret signs.
 
     Steinke, Nasr and Jagielski (2023), theorem 5.2: with F the tail of Binomial(guesses, e^eps / (1 +

@@ -63,9 +63,7 @@ class RandomisedResponse:
         """Reported classes, 0..k-1. A coin decides whether to lie, and a uniform shift how."""
         true = np.asarray(labels, dtype=np.int64)
         if true.size and (true.min() < 0 or true.max() >= self.classes):
-            raise InputError(
-                f"Labels must be classes 0..{self.classes - 1}. Found {true.min()} to {true.max()}."
-            )
+            raise InputError(f"Labels must be classes 0..{self.classes - 1}. Found {true.min()} to {true.max()}.")
         lies = stream.below(COIN, true.size) < round(self.lie * COIN) * (self.classes - 1)
         shift = 1 + stream.below(self.classes - 1, true.size)
         return (true + np.where(lies, shift, 0)) % self.classes

@@ -178,9 +178,7 @@ class Ledger:
             for c in charges
         )
         other = (
-            " This round was released before with other inputs, and would have to be paid again."
-            if repeated
-            else ""
+            " This round was released before with other inputs, and would have to be paid again." if repeated else ""
         )
         return (
             f"Spending must stay within epsilon = {limits['epsilon']:g} at delta = {delta:g}. Found "

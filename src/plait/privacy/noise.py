@@ -79,9 +79,7 @@ class Grid:
     def round(self, value: Floats) -> Ints:
         """The nearest grid points of `value`, as integers."""
         if not np.all(np.isfinite(value)):
-            raise PrivacyError(
-                "A value to be released must be finite. Found NaN or infinity; nothing was sent."
-            )
+            raise PrivacyError("A value to be released must be finite. Found NaN or infinity; nothing was sent.")
         steps = np.rint(np.ldexp(value, -self.exponent))
         if np.any(np.abs(steps) >= 2.0**61):
             raise PrivacyError(

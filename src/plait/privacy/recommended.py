@@ -51,9 +51,7 @@ class Recommended:
             f"delta = {self.delta:g} ({self.adjacency.value})"
         )
 
-    def plan(
-        self, records: int, width: int, weight_bound: float, gradient_bound: float, *, sketch: bool
-    ) -> "Plan":
+    def plan(self, records: int, width: int, weight_bound: float, gradient_bound: float, *, sketch: bool) -> "Plan":
         """The releases that together cost at most (epsilon, delta) for `records` rows of `width` features."""
         check_delta(self.delta, records)
 
@@ -67,9 +65,7 @@ class Recommended:
                 gradient=NoisyGradient.for_mu(step, width, gradient_bound, self.adjacency),
                 gradients=self.gradients,
                 sketch_mu=mu * math.sqrt(sketch_share),
-                scores=NoisyScores.for_mu(scores, records, self.score_bound, self.adjacency)
-                if scores
-                else None,
+                scores=NoisyScores.for_mu(scores, records, self.score_bound, self.adjacency) if scores else None,
                 records=records,
             )
 

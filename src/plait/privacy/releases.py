@@ -191,9 +191,7 @@ class NoisySketch(NoisyRelease):
         sums = np.bincount(bucket, weights=sign * clipped, minlength=self.buckets)
         return np.append(sums, clipped @ clipped)
 
-    def release(
-        self, scores: Floats, bucket: NDArray[np.int64], sign: Floats, bits: int, stream: Keystream
-    ) -> Floats:
+    def release(self, scores: Floats, bucket: NDArray[np.int64], sign: Floats, bits: int, stream: Keystream) -> Floats:
         return self._noisy(self.value(scores, bucket, sign, bits), stream)
 
 

@@ -45,9 +45,7 @@ class ClippedRows:
             raise InputError(f"Features must be a matrix with rows and columns. Found shape {rows.shape}.")
         if not np.all(np.isfinite(rows)):
             bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise InputError(
-                f"Features must be finite. Found NaN or infinity in row {bad}. Fill or drop it first."
-            )
+            raise InputError(f"Features must be finite. Found NaN or infinity in row {bad}. Fill or drop it first.")
         if not (math.isfinite(radius) and radius > 0):
             raise InputError(f"`radius` must be positive and finite. Found {radius}.")
         bits = exact_bits(rows.shape[0])

@@ -95,9 +95,7 @@ def test_log_delta_agrees_with_eighty_digit_arithmetic(epsilon: float, mu: float
 
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 1), (1.0, 10), (8.0, 10), (3.0, 50)])
-def test_epsilon_agrees_with_the_privacy_loss_distribution_of_dp_accounting(
-    epsilon: float, rounds: int
-) -> None:
+def test_epsilon_agrees_with_the_privacy_loss_distribution_of_dp_accounting(epsilon: float, rounds: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import dp_accounting
@@ -112,9 +110,7 @@ def test_epsilon_agrees_with_the_privacy_loss_distribution_of_dp_accounting(
 
 @settings(deadline=None, max_examples=100)
 @given(st.floats(0.01, 50.0), st.floats(-40.0, -1.0), st.integers(1, 1000))
-def test_calibration_never_gives_less_privacy_than_asked(
-    epsilon: float, log10_delta: float, rounds: int
-) -> None:
+def test_calibration_never_gives_less_privacy_than_asked(epsilon: float, log10_delta: float, rounds: int) -> None:
     delta = 10.0**log10_delta
     multiplier = noise_multiplier(epsilon, delta, rounds)
     assert delta_by_mpmath(epsilon, math.sqrt(rounds) / multiplier) <= delta * (1 + 1e-9)
@@ -123,9 +119,7 @@ def test_calibration_never_gives_less_privacy_than_asked(
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(ACCOUNTANTS), st.floats(0.05, 20.0), st.integers(1, 200))
-def test_every_accountant_is_calibrated_from_the_safe_side(
-    accountant: Accountant, epsilon: float, rounds: int
-) -> None:
+def test_every_accountant_is_calibrated_from_the_safe_side(accountant: Accountant, epsilon: float, rounds: int) -> None:
     multiplier = calibrate(accountant, epsilon, DELTA, rounds)
     assert accountant.epsilon(multiplier, rounds, DELTA) <= epsilon
     assert accountant.epsilon(multiplier * 0.999, rounds, DELTA) > epsilon
@@ -133,9 +127,7 @@ def test_every_accountant_is_calibrated_from_the_safe_side(
 
 @settings(deadline=None, max_examples=60)
 @given(st.floats(0.2, 50.0), st.integers(1, 200))
-def test_no_comparison_beats_the_exact_account_where_its_theorem_holds(
-    multiplier: float, rounds: int
-) -> None:
+def test_no_comparison_beats_the_exact_account_where_its_theorem_holds(multiplier: float, rounds: int) -> None:
     exact = ExactAccountant().epsilon(multiplier, rounds, DELTA)
     assert ZcdpAccountant().epsilon(multiplier, rounds, DELTA) >= exact
     assert RdpAccountant().epsilon(multiplier, rounds, DELTA) >= exact

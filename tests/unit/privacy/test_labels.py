@@ -49,9 +49,7 @@ def test_two_classes_have_the_closed_form() -> None:
     pi = 1 / (1 + math.e)
     assert mechanism.targets([0, 1]) == pytest.approx([-pi / (1 - 2 * pi), (1 - pi) / (1 - 2 * pi)])
     assert mechanism.gradient_bound == pytest.approx((1 - pi) / (1 - 2 * pi))
-    assert SoftLogistic.of(mechanism.targets([0, 1])).gradient_bound == pytest.approx(
-        mechanism.gradient_bound
-    )
+    assert SoftLogistic.of(mechanism.targets([0, 1])).gradient_bound == pytest.approx(mechanism.gradient_bound)
 
 
 def test_regression_labels_get_laplace_noise_of_the_range() -> None:

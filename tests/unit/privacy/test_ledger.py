@@ -128,9 +128,7 @@ def test_a_ledger_keeps_its_budget(tmp_path: Path) -> None:
 
 
 def test_each_party_and_each_data_set_has_its_own_ledger(tmp_path: Path) -> None:
-    paths = {
-        Ledger(tmp_path, p, f, BUDGET).path for p in ("bank", "shop") for f in (DATA, fingerprint(b"other"))
-    }
+    paths = {Ledger(tmp_path, p, f, BUDGET).path for p in ("bank", "shop") for f in (DATA, fingerprint(b"other"))}
     assert len(paths) == 4
     with pytest.raises(PrivacyError, match="own party"):
         Ledger(tmp_path, "shop", DATA, BUDGET).reserve(release(1), TENTH, "R", NOISE)

@@ -122,9 +122,7 @@ def test_no_neighbour_moves_mechanism_a_beyond_its_sensitivity(adjacency: Adjace
         n, d = int(rng.integers(2, 12)), int(rng.integers(1, 5))
         one = rng.standard_normal((n, d)) * 2
         two = one.copy()
-        two[0] = (
-            0.0 if adjacency is Adjacency.ZERO_OUT else rng.choice([-1.0, 1.0]) * one[0] * rng.uniform(0, 1)
-        )
+        two[0] = 0.0 if adjacency is Adjacency.ZERO_OUT else rng.choice([-1.0, 1.0]) * one[0] * rng.uniform(0, 1)
         s = rng.standard_normal(n) * 3
         moved = mechanism.value(ClippedRows.of(one), s) - mechanism.value(ClippedRows.of(two), s)
         worst = max(worst, float(np.linalg.norm(moved)))

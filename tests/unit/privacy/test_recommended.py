@@ -78,19 +78,14 @@ def test_impossible_settings_are_refused(settings_: dict[str, float]) -> None:
 
 def test_the_guarantee_is_stated_in_words() -> None:
     words = Recommended(1.0).guarantee
-    assert (
-        words
-        == "every record's features are protected with epsilon = 1.00, delta = 1e-05 (replace one record)"
-    )
+    assert words == "every record's features are protected with epsilon = 1.00, delta = 1e-05 (replace one record)"
 
 
 def test_with_a_large_budget_the_pass_comes_close_to_pooled_training() -> None:
     from sklearn.linear_model import LogisticRegression
 
     own, other, t = data(6000)
-    model = fit_one_pass(
-        own[:4000], [other[:4000]], t[:4000], Recommended(20.0), InsecureTestNoise(0), radii=(3, 3)
-    )
+    model = fit_one_pass(own[:4000], [other[:4000]], t[:4000], Recommended(20.0), InsecureTestNoise(0), radii=(3, 3))
     z = model.score(own[4000:], [other[4000:]])
     pooled = LogisticRegression(C=1.0).fit(np.hstack([own, other])[:4000], t[:4000])
     reference = log_loss(pooled.decision_function(np.hstack([own, other])[4000:]), t[4000:])
@@ -183,9 +178,7 @@ def test_every_helper_is_charged_once_and_the_next_run_beyond_the_budget_is_refu
     ledgers = [Ledger(tmp_path, name, fingerprint(name.encode()), Budget(1.0)) for name in ("bank", "shop")]
 
     def fit(run: str) -> object:
-        return fit_one_pass(
-            own, [other, other], t, Recommended(1.0), InsecureTestNoise(0), run=run, ledgers=ledgers
-        )
+        return fit_one_pass(own, [other, other], t, Recommended(1.0), InsecureTestNoise(0), run=run, ledgers=ledgers)
 
     fit("first")
     fit("first")

@@ -26,9 +26,7 @@ def neighbours(seed: int, adjacency: Adjacency) -> tuple[ClippedRows, ClippedRow
     if adjacency is Adjacency.ZERO_OUT:
         second[0] = 0.0
     else:
-        second[0] = (
-            rng.choice([-1.0, 0.0, 1.0]) * first[0] + rng.choice([0.0, 1.0]) * rng.standard_normal(D) * 100
-        )
+        second[0] = rng.choice([-1.0, 0.0, 1.0]) * first[0] + rng.choice([0.0, 1.0]) * rng.standard_normal(D) * 100
     return ClippedRows.of(first), ClippedRows.of(second)
 
 
@@ -80,9 +78,7 @@ def test_the_gram_sensitivity_is_attained(adjacency: Adjacency, other: list[floa
     ("adjacency", "other", "expected"),
     [(Adjacency.REPLACE, [-1.0, 0.0], 2.0), (Adjacency.ZERO_OUT, [0.0, 0.0], 1.0)],
 )
-def test_the_gradient_sensitivity_is_attained(
-    adjacency: Adjacency, other: list[float], expected: float
-) -> None:
+def test_the_gradient_sensitivity_is_attained(adjacency: Adjacency, other: list[float], expected: float) -> None:
     one, two = pair([1.0, 0.0], other)
     gradient = NoisyGradient.for_mu(1.0, 2, 3.0, adjacency)
     q = np.array([7.0, 0.1, 0.2])
@@ -132,9 +128,7 @@ def test_sums_over_records_are_exact() -> None:
     gram = NoisyGram.for_mu(1.0, 3, 1.0, Adjacency.REPLACE)
     weights = np.ones(200)
     exact = [
-        sum(Fraction(float(r[i])) * Fraction(float(r[j])) for r in rows.matrix)
-        for i in range(3)
-        for j in range(i, 3)
+        sum(Fraction(float(r[i])) * Fraction(float(r[j])) for r in rows.matrix) for i in range(3) for j in range(i, 3)
     ]
     assert [Fraction(float(v)) for v in gram.value(rows, weights)] == exact
     shuffled = ClippedRows(rows.matrix[rng.permutation(200)], rows.bits)

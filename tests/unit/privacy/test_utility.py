@@ -29,9 +29,7 @@ def a9a() -> Data:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def median_loss(
-    data: Data, cuts: list[slice], epsilon: float, seeds: int = 5, label: float | None = None
-) -> float:
+def median_loss(data: Data, cuts: list[slice], epsilon: float, seeds: int = 5, label: float | None = None) -> float:
     x, t, held, truth = data
     losses = []
     for seed in range(seeds):

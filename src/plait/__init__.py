@@ -1,7 +1,9 @@
 """plait trains one model over columns that never leave their owners."""
 
 from plait._version import __version__
+from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
+from plait.estimators import VerticalLogisticRegression, VerticalRegression, VerticalSVC
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
@@ -58,6 +60,10 @@ __all__ = [
     "SquaredHinge",
     "Stopping",
     "Subspace",
+    "VerticalLogisticRegression",
+    "VerticalRegression",
+    "VerticalSVC",
     "__version__",
+    "datasets",
     "fit",
 ]

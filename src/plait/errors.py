@@ -2,6 +2,7 @@
 
     PlaitError
     ├── InputError          data or labels that cannot be used     (also a ValueError)
+    │   └── DataTypeError   ... because they are not numbers       (also a TypeError)
     ├── SettingError        an option with an impossible value     (also a ValueError)
     ├── DivergedError       a run whose objective or residuals blow up
     ├── ProtocolError       a message that does not fit the protocol
@@ -18,6 +19,10 @@ class PlaitError(Exception):
 
 class InputError(PlaitError, ValueError):
     """Data or labels cannot be used as they are."""
+
+
+class DataTypeError(InputError, TypeError):
+    """A column holds things that are not numbers."""
 
 
 class SettingError(PlaitError, ValueError):

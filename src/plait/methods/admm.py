@@ -22,7 +22,9 @@ from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySi
 from plait.types import Array
 from plait.zupdate import update_scores_and_intercept
 
-_BALANCE, _RHO_FACTOR, _RHO_PATIENCE = 5.0, 2.0, 5
+_BALANCE, _RHO_FACTOR = 5.0, 2.0
+# A rho that never settles can drive the method away: each change makes the next one wait longer.
+_RHO_PATIENCE, _PATIENCE_GROWTH = 5, 1.3
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class SharingParty(PartySide):
         slope = rho / (rho + tau)
         x = self.solver.solve((rho + tau) / features.rows, centre, slope * broadcast.vector, slope * adjoint)
         share = Share(broadcast.round, features.forward(x), np.array([penalty.value(x), stationarity]))
-        return PartyState(x, (*state.images, x)[-max(self.memory, 1) :]), share
+        return PartyState(x, (*state.images, x)[-max(self.memory, 2) :]), share
 
     def weights(self, state: PartyState) -> Array:
         return state.x
@@ -186,6 +188,7 @@ class SharingState:
     past: tuple[Iterate, ...] = ()
     memory: anderson.Memory = field(default_factory=anderson.Memory)
     since_rho: int = 0
+    rho_changes: int = 0
 
 
 class SharingCoordinator(CoordinatorSide):
@@ -242,12 +245,15 @@ class SharingCoordinator(CoordinatorSide):
         return replace(state, end=end, measured=measured)
 
     def advance(self, state: SharingState) -> SharingState:
-        """Choose rho and the start of the next round."""
+        """Choose rho and the start of the next round; after a bad accelerated start, the image before it."""
+        if state.past and state.memory.fails(state.end.flat() - state.start.flat()):
+            back = np.array([1.0, 0.0])
+            return replace(state, start=state.past[-1], memory=state.memory.emptied(), past=(), coefficients=back)
         return self._accelerated(self._balanced(state))
 
     def _balanced(self, state: SharingState) -> SharingState:
         """Adaptive rho: keep the primal and the dual residual within a factor of each other."""
-        if not self.method.adapts or state.since_rho < _RHO_PATIENCE:
+        if not self.method.adapts or state.since_rho < _RHO_PATIENCE * _PATIENCE_GROWTH**state.rho_changes:
             return replace(state, since_rho=state.since_rho + 1)
         ratio = state.measured.primal / max(state.measured.dual, 1e-300)
         factor = _RHO_FACTOR if ratio > _BALANCE else 1 / _RHO_FACTOR if ratio < 1 / _BALANCE else 1.0
@@ -261,6 +267,7 @@ class SharingCoordinator(CoordinatorSide):
             past=(),
             memory=anderson.Memory(),
             since_rho=0,
+            rho_changes=state.rho_changes + 1,
         )
 
     def _accelerated(self, state: SharingState) -> SharingState:

@@ -12,11 +12,8 @@ import scipy
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 
-from plait.privacy.labels import RandomisedResponse
-from plait.privacy.noise import InsecureTestNoise, Release
-from plait.privacy.onepass import fit_one_pass
-from plait.privacy.recommended import Recommended
-from plait.privacy.rows import ClippedRows
+from plait import fit
+from plait.privacy import ClippedRows, InsecureTestNoise, NoPrivacy, Policy, RandomisedResponse, Recommended
 
 FOLDER = Path(os.environ.get("PLAIT_DATA", "data"))
 Split = tuple[list[np.ndarray], np.ndarray, list[np.ndarray], np.ndarray]
@@ -70,21 +67,23 @@ def reference(train: list[np.ndarray], t: np.ndarray, test: list[np.ndarray], tt
     return log_loss(model.decision_function(held), tt)
 
 
-def private(split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None) -> dict[str, object]:
+def private(
+    split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None, offset: bool = True
+) -> dict[str, object]:
     train, t, test, tt = split
-    losses, shares, start = [], [], time.process_time()
+    losses, start = [], time.process_time()
     for seed in range(seeds):
-        noise, targets = InsecureTestNoise(seed), t
-        if label_epsilon is not None:
-            response = RandomisedResponse(label_epsilon)
-            stream = noise.stream(Release("labels", "own", 0, "labels", str(label_epsilon)))
-            targets = response.targets(response.release(t, stream))
-        fit = fit_one_pass(train[0], train[1:], targets, Recommended(epsilon), noise, run=f"seed {seed}")
-        losses.append(log_loss(fit.score(test[0], test[1:]), tt))
-        shares.append(np.round(fit.shares, 2).tolist())
+        policy = Policy(
+            [NoPrivacy(), *[Recommended(epsilon, clip=1.0)] * (len(train) - 1)],
+            labels=None if label_epsilon is None else RandomisedResponse(label_epsilon),
+            offset=offset,
+            noise=InsecureTestNoise(seed),
+            run=f"seed {seed}",
+        )
+        losses.append(log_loss(fit(train, t, privacy=policy).scores(test), tt))
     seconds = round((time.process_time() - start) / seeds, 1)
     return {"epsilon": epsilon, "label epsilon": label_epsilon, "median": float(np.median(losses)),
-            "losses": losses, "shares": shares, "seconds each": seconds}  # fmt: skip
+            "offset": offset, "losses": losses, "seconds each": seconds}  # fmt: skip
 
 
 def report(name: str, split: Split, runs: list[tuple[float, float | None]], seeds: int) -> None:

@@ -77,13 +77,13 @@ def newton_direction(curvature: Curvature, gradient: Array, others: Others | Non
     square = weighted @ others.moves.T + others.penalty
     cross = curvature.features.adjoint(weighted.T)
     if not curvature.exact:
-        inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
+        inverse = _filtered_inverse(square, _scales(square))
         rhs = cross @ (inverse @ others.gradient) - gradient
         return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
     solved = curvature.inverse.solve(np.column_stack([gradient, cross]))
     newton, spread = solved[:, 0], solved[:, 1:]
     schur = square - cross.T @ spread
-    c = -_filtered_inverse((schur + schur.T) / 2, np.sqrt(np.diag(square))) @ (others.gradient - cross.T @ newton)
+    c = -_filtered_inverse((schur + schur.T) / 2, _scales(square)) @ (others.gradient - cross.T @ newton)
     return -newton - spread @ c
 
 
@@ -96,7 +96,7 @@ def proximal_direction(
         weighted = others.moves * w
         cross = features.adjoint(weighted.T)
         square = weighted @ others.moves.T + others.penalty
-        inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
+        inverse = _filtered_inverse(square, _scales(square))
         gradient = gradient - cross @ (inverse @ others.gradient)
     lift = 1e-10 * float(features.weighted_column_squares(w).mean())
     if features.primal_fits:
@@ -113,7 +113,15 @@ def proximal_direction(
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:
-    """The inverse of a symmetric matrix on its well-conditioned part, judged after scaling."""
+    """The inverse of a symmetric matrix on its well-conditioned part, judged after scaling.
+
+    What has no scale takes no part: cancellation leaves such entries where there are no other parties.
+    """
+    scale = np.where(scale > 0, scale, np.inf)
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     v = vectors[:, values > _SINGULAR]
     return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)
+
+
+def _scales(matrix: Array) -> Array:
+    return np.sqrt(np.maximum(np.diag(matrix), 0.0))

@@ -14,11 +14,12 @@ from plait.privacy.accounting import (
     noise_multiplier,
 )
 from plait.privacy.admm import MechanismA
+from plait.privacy.book import LedgerFolder
 from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
 from plait.privacy.ledger import Budget, Ledger, Unlimited, fingerprint
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise
-from plait.privacy.onepass import OnePass, fit_one_pass
 from plait.privacy.paper import NoGuaranteeWarning, NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.policy import Policy, PublicRanges
 from plait.privacy.recommended import Plan, Recommended
 from plait.privacy.rows import Adjacency, ClippedRows
 
@@ -32,15 +33,17 @@ __all__ = [
     "InsecureTestNoise",
     "KeyedNoise",
     "Ledger",
+    "LedgerFolder",
     "MechanismA",
     "NoGuaranteeWarning",
     "NoPrivacy",
     "NoisyLabel",
-    "OnePass",
     "PaperAccountant",
     "PaperMechanism",
     "PaperNoise",
     "Plan",
+    "Policy",
+    "PublicRanges",
     "RandomisedResponse",
     "RdpAccountant",
     "Recommended",
@@ -50,7 +53,6 @@ __all__ = [
     "delta_of",
     "epsilon_of",
     "fingerprint",
-    "fit_one_pass",
     "mu_of",
     "noise_multiplier",
     "private_labels",

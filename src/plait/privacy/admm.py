@@ -21,28 +21,34 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.errors import SettingError
+from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.noise import Grid, Keystream
 from plait.privacy.paper import minimise_on_ball
 from plait.privacy.rows import Adjacency, ClippedRows
+from plait.privacy.words import protected
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class MechanismA:
-    """`rounds` private x-updates at (epsilon, delta) in total."""
+    """`rounds` private x-updates at (epsilon, delta) in total.
+
+    kappa is lambda / (rho + tau), which a run fills in. Shares are covered; the weights that a party keeps are not.
+    `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
+    """
 
     epsilon: float
-    rounds: int
-    kappa: float
+    rounds: int = 10
+    kappa: float = 1.0
     delta: float = 1e-5
     adjacency: Adjacency = Adjacency.REPLACE
     radius: float = 10.0
     target_bound: float = 2.0
     output_bound: float = 2.0
     residual: float = 1e-6
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         mu_of(self.epsilon, self.delta)
@@ -52,6 +58,10 @@ class MechanismA:
                     f"`{name}` must be positive. Found {getattr(self, name)}. Without a strongly "
                     "convex penalty the x-update has no bounded sensitivity; use Recommended."
                 )
+
+    @property
+    def guarantee(self) -> str:
+        return f"{protected(self.epsilon, self.delta, self.adjacency)} in {self.rounds} rounds of shares"
 
     @property
     def sensitivity(self) -> float:
@@ -78,16 +88,40 @@ class MechanismA:
         return Cost(mu=(self.sensitivity + grid.rounding(records)) / grid.sigma, slack=grid.slack(records))
 
     def solve(self, rows: ClippedRows, targets: Floats) -> Floats:
-        """The x-update for clipped targets."""
+        """The x-update for clipped targets; its optimality is measured, because the sensitivity counts on it."""
         s = np.clip(targets, -self.target_bound, self.target_bound)
-        gram = rows.matrix.T @ rows.matrix + self.kappa * np.eye(rows.shape[1])
-        return minimise_on_ball(gram, -rows.matrix.T @ s, self.radius)
+        hessian = rows.gram() + self.kappa * np.eye(rows.shape[1])
+        linear = -rows.adjoint(s)
+        x = minimise_on_ball(hessian, linear, self.radius)
+        found = ball_residual(hessian @ x + linear, x, self.radius)
+        if found > self.residual:
+            raise PrivacyError(
+                f"The x-update must be solved to a gradient of {self.residual:g}. Found {found:.1e}; nothing was "
+                "released. Allow a larger `residual`, which costs a little noise."
+            )
+        return x
 
     def value(self, rows: ClippedRows, targets: Floats) -> Floats:
-        return np.clip(rows.matrix @ self.solve(rows, targets), -self.output_bound, self.output_bound)
+        return self._share(rows, self.solve(rows, targets))
 
     def release(self, rows: ClippedRows, targets: Floats, stream: Keystream) -> Floats:
-        return self.grid(rows.shape[0]).noisy(self.value(rows, targets), stream)
+        return self.noisy(rows, self.solve(rows, targets), stream)
+
+    def noisy(self, rows: ClippedRows, x: Floats, stream: Keystream) -> Floats:
+        """The release for the solution x of an x-update."""
+        return self.grid(rows.shape[0]).noisy(self._share(rows, x), stream)
+
+    def _share(self, rows: ClippedRows, x: Floats) -> Floats:
+        return np.clip(rows.forward(x), -self.output_bound, self.output_bound)
+
+
+def ball_residual(gradient: Floats, x: Floats, radius: float) -> float:
+    """How far a gradient at x is from optimality on |x| <= radius; at the edge it may point along -x."""
+    norm = float(np.linalg.norm(x))
+    if norm < radius * (1 - 1e-9):
+        return float(np.linalg.norm(gradient))
+    inward = max(0.0, -float(gradient @ x) / norm**2)
+    return float(np.linalg.norm(gradient + inward * x))
 
 
 def column_sensitivity(target_norm: float, column_norm: float, kappa: float) -> float:

@@ -136,11 +136,15 @@ class Journal:
         )
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file in one step, so that a crash leaves the old or the new content and never a mixture."""
+def write_durably(path: Path, content: bytes, private: bool = False) -> None:
+    """Replace a file in one step, so that a crash leaves the old or the new content and never a mixture.
+
+    A `private` file is readable by its owner only, from its first byte on.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    mode = 0o600 if private else 0o666
+    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         _sync(file.fileno())

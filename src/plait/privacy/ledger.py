@@ -93,6 +93,13 @@ class Ledger:
         """The composed cost of every charge, released or not."""
         return sum((charge.cost for charge in self.charges()), Cost())
 
+    def check(self, cost: Cost, run: str) -> None:
+        """Refuse a run that the budget cannot cover to its end; what `run` has already spent is part of `cost`."""
+        charges = [c for c in self.charges() if c.release.run != run]
+        total = sum((c.cost for c in charges), Cost()) + cost
+        if not self.budget.covers(total):
+            raise BudgetError(self._refusal(Release(run, self.party, 0, "the whole run", ""), charges, total))
+
     def reserve(self, release: Release, cost: Cost, mechanism: str, noise: Noise) -> Charge:
         """Charge a release before it is computed, once for the same inputs; refuse beyond the budget."""
         if release.party != self.party:

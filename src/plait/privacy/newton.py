@@ -8,7 +8,9 @@ by
 
     e^2 / (e^2 + lambda e + v sigma_g^2 / tau^2),
 
-the posterior mean of a Gaussian weight. Eigenvalues below the noise of the Hessian are raised to a floor.
+the posterior mean of a Gaussian weight: the minimiser of |u - average|_H^2 / 2 + lambda |u|^2 / 2 + u^T S u / 2 with
+S = v sigma_g^2 / (tau^2 H). Any other penalty takes the place of the ridge in that problem. Eigenvalues below the noise
+of the Hessian are raised to a floor.
 """
 
 import math
@@ -16,6 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from plait.composite import CompositeProblem, Quadratic
+from plait.penalties import Penalty
 
 Floats = NDArray[np.float64]
 
@@ -51,15 +56,28 @@ class NoisyNewton:
         zero = np.zeros(self.values.size)
         return NewtonState(weights=zero, average=zero, steps=0)
 
-    def step(self, state: NewtonState, gradient: Floats, sigma: float, penalty: float) -> NewtonState:
-        """Average in one more Newton target from `gradient` at state.weights, noise `sigma`; then shrink."""
+    def step(
+        self, state: NewtonState, gradient: Floats, sigma: float, penalty: Penalty, factor: float = 1.0
+    ) -> NewtonState:
+        """Average in one more Newton target from `gradient` at state.weights, noise `sigma`; then shrink.
+
+        The penalty counts `factor` times: N where the gradient is a sum over N records.
+        """
         k = state.steps + 1
         target = self.vectors.T @ state.weights - (self.vectors.T @ gradient) / self.values
         average = state.average + (target - state.average) * 2 / (k + 1)
         left = 2 * (2 * k + 1) / (3 * k * (k + 1))  # sum j^2 / (sum j)^2 for j = 1..k
-        square = self.values**2
-        shrink = square / (square + penalty * self.values + left * sigma**2 / PRIOR_VARIANCE)
-        return NewtonState(self.vectors @ (shrink * average), average, k)
+        curvature = self.values + left * sigma**2 / (PRIOR_VARIANCE * self.values)
+        if penalty.quadratic:
+            weights = self.vectors @ (self.values * average / (curvature + factor * penalty.ridge))
+        else:
+            weights = self._penalised(average, curvature, penalty, factor, state.weights)
+        return NewtonState(weights, average, k)
+
+    def _penalised(self, average: Floats, curvature: Floats, penalty: Penalty, factor: float, start: Floats) -> Floats:
+        matrix = (self.vectors * curvature) @ self.vectors.T
+        problem = CompositeProblem(penalty, Quadratic(lambda x: matrix @ x, np.diag(matrix).copy(), matrix))
+        return problem.solve(self.vectors @ (self.values * average), factor, start, 1e-9)
 
     def energy(self, weights: Floats) -> float:
         """weights^T H weights."""

@@ -10,6 +10,7 @@ ledger says so.
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from scipy.optimize import brentq
 
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, classical_sigma
+from plait.privacy.noise import Grid, Keystream
+from plait.privacy.rows import row_norms
 
 Floats = NDArray[np.float64]
 
@@ -33,15 +36,16 @@ class NoGuaranteeWarning(UserWarning):
 class PaperMechanism:
     """The paper's noise at the paper's scale: it claims (epsilon, delta) per round and guarantees nothing.
 
-    bound is b_1 (norms of x, y and z), curvature c_1 (sup |R''|), penalty lambda, rho and parties M.
+    bound is b_1 (norms of x, y and z), curvature c_1 (sup |R''|), penalty lambda, rho and parties M. A run fills in
+    the last three, which it knows.
     """
 
     epsilon: float
-    delta: float
-    bound: float
-    rho: float
-    parties: int
-    penalty: float
+    delta: float = 1e-5
+    bound: float = 1.0
+    rho: float = 1.0
+    parties: int = 2
+    penalty: float = 0.0
     curvature: float = 1.0
 
     def __post_init__(self) -> None:
@@ -53,12 +57,6 @@ class PaperMechanism:
         for name in ("delta", "bound", "rho", "parties"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"`{name}` must be positive. Found {getattr(self, name)}.")
-        warnings.warn(
-            "PaperMechanism is not differentially private: its noise lies in the column space of the data. "
-            "Use Recommended for a guarantee.",
-            NoGuaranteeWarning,
-            stacklevel=2,
-        )
 
     @property
     def cost(self) -> Cost:
@@ -73,7 +71,11 @@ class PaperMechanism:
         inner = self.penalty * self.curvature + (1 + self.parties * self.rho) * self.bound
         return 3 / (width * self.rho) * inner
 
-    def sigma(self, width: int) -> float:
+    def feedback_bound(self) -> float:
+        """What a party may receive: |c| <= M b_1 and |y| / rho <= b_1 / rho, of which it sees the sum only."""
+        return (self.parties + 1 / self.rho) * self.bound
+
+    def scale(self, width: int) -> float:
         """sqrt(2 ln(1.25/delta)) C / epsilon."""
         return classical_sigma(self.epsilon, self.delta) * self.sensitivity(width)
 
@@ -82,11 +84,11 @@ class PaperMechanism:
 class PaperNoise:
     """The paper's noise at a plain level sigma, as in its figures; guarantees nothing."""
 
-    level: float
+    sigma: float
 
     def __post_init__(self) -> None:
-        if not self.level >= 0:
-            raise SettingError(f"`level` must be zero or positive. Found {self.level}.")
+        if not (math.isfinite(self.sigma) and self.sigma >= 0):
+            raise SettingError(f"`sigma` must be zero or positive, and finite. Found {self.sigma}.")
 
     @property
     def cost(self) -> Cost:
@@ -96,8 +98,8 @@ class PaperNoise:
     def guarantee(self) -> str:
         return REASON
 
-    def sigma(self, width: int) -> float:
-        return self.level
+    def scale(self, width: int) -> float:
+        return self.sigma
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,11 @@ class ColumnNoise:
     factor: Floats
 
     @classmethod
-    def of(cls, matrix: Floats) -> "ColumnNoise":
-        values, vectors = np.linalg.eigh(matrix.T @ matrix)
+    def of(cls, gram: Floats) -> "ColumnNoise":
+        """From D^T D, d x d."""
+        values, vectors = np.linalg.eigh(gram)
         kept = values > RANK_TOLERANCE * values[-1]
-        if not kept.any():
+        if not (values[-1] > 0 and kept.any()):
             raise InputError("The paper's noise needs a matrix that is not zero. Found rank 0.")
         return cls(vectors[:, kept] / np.sqrt(values[kept]))
 
@@ -131,14 +134,24 @@ class ColumnNoise:
     def rank(self) -> int:
         return int(self.factor.shape[1])
 
-    def sample(self, sigma: float, rng: np.random.Generator) -> Floats:
-        draw: Floats = sigma * (self.factor @ rng.standard_normal(self.rank))
+    def sample(self, sigma: float, stream: Keystream) -> Floats:
+        draw: Floats = sigma * (self.factor @ Grid.for_sigma(1.0).noisy(np.zeros(self.rank), stream))
         return draw
 
 
-def check_unit_rows(matrix: Floats) -> None:
+def warn_no_guarantee(mechanism: "PaperMechanism | PaperNoise") -> None:
+    """Say once per run that nothing is guaranteed."""
+    warnings.warn(
+        f"{type(mechanism).__name__} is not differentially private: its noise lies in the column space of the data. "
+        "Use plait.privacy.Recommended for a guarantee.",
+        NoGuaranteeWarning,
+        stacklevel=3,
+    )
+
+
+def check_unit_rows(matrix: Any) -> None:
     """Refuse rows whose norm is not 1: the paper assumes it."""
-    norms = np.linalg.norm(matrix, axis=1)
+    norms = row_norms(matrix)
     bad = np.flatnonzero(np.abs(norms - 1) > ROW_TOLERANCE)
     if bad.size:
         raise PrivacyError(

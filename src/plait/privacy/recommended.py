@@ -8,6 +8,7 @@ from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
 from plait.privacy.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
 from plait.privacy.rows import Adjacency
+from plait.privacy.words import protected
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,9 @@ class Recommended:
     """Record-level (epsilon, delta) differential privacy of one helper's features.
 
     The shares divide mu^2. `sketch_share` is spent only where several helpers must be kept from counting the
-    same signal twice; `score_share` releases one noisy score per record and is off by default.
+    same signal twice; `score_share` releases one noisy score per record and is off by default. `clip` is the public
+    radius at which rows are clipped; without it they must have norm at most 1. `gradient_clip` bounds the slope of a
+    loss that has no bound of its own.
     """
 
     epsilon: float
@@ -26,6 +29,8 @@ class Recommended:
     sketch_share: float = 0.3
     score_share: float = 0.0
     score_bound: float = 2.0
+    clip: float | None = None
+    gradient_clip: float = 1.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -40,16 +45,15 @@ class Recommended:
                 "`gram_share` must be positive and all shares together below 1, or no gradient can be paid. "
                 f"Found {self.gram_share} + {self.sketch_share} + {self.score_share}."
             )
-        if self.score_bound <= 0:
-            raise SettingError(f"`score_bound` must be positive. Found {self.score_bound}.")
+        for name in ("score_bound", "gradient_clip", "clip"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise SettingError(f"`{name}` must be positive and finite. Found {value}.")
 
     @property
     def guarantee(self) -> str:
         """The guarantee in words."""
-        return (
-            f"every record's features are protected with epsilon = {self.epsilon:.2f}, "
-            f"delta = {self.delta:g} ({self.adjacency.value})"
-        )
+        return protected(self.epsilon, self.delta, self.adjacency)
 
     def plan(self, records: int, width: int, weight_bound: float, gradient_bound: float, *, sketch: bool) -> "Plan":
         """The releases that together cost at most (epsilon, delta) for `records` rows of `width` features."""

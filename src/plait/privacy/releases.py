@@ -87,13 +87,17 @@ class NoisyGram(NoisyRelease):
 
     def value(self, rows: ClippedRows, weights: Floats) -> Floats:
         """The upper triangle of sum_i (w_i / W) D_i D_i^T, exactly."""
-        scaled = rows.weighted(weights / self.weight_bound).matrix
-        triangle: Floats = (scaled.T @ scaled)[np.triu_indices(self.width)]
+        triangle: Floats = rows.weighted(weights / self.weight_bound).gram()[np.triu_indices(self.width)]
         return triangle
 
     def release(self, rows: ClippedRows, weights: Floats, stream: Keystream) -> Floats:
+        """The noisy upper triangle, flat: see `full`."""
+        return self._noisy(self.value(rows, weights), stream)
+
+    def full(self, triangle: Floats) -> Floats:
+        """The symmetric matrix of a released triangle."""
         gram = np.zeros((self.width, self.width))
-        gram[np.triu_indices(self.width)] = self._noisy(self.value(rows, weights), stream)
+        gram[np.triu_indices(self.width)] = triangle
         return gram + np.triu(gram, 1).T
 
 
@@ -122,8 +126,7 @@ class NoisyGradient(NoisyRelease):
 
     def value(self, rows: ClippedRows, residuals: Floats) -> Floats:
         """sum_i clip(q_i / B, 1) D_i, exactly."""
-        total: Floats = rows.matrix.T @ cut(np.clip(residuals / self.bound, -1.0, 1.0), rows.bits)
-        return total
+        return rows.adjoint(cut(np.clip(residuals / self.bound, -1.0, 1.0), rows.bits))
 
     def release(self, rows: ClippedRows, residuals: Floats, stream: Keystream) -> Floats:
         return self._noisy(self.value(rows, residuals), stream)
@@ -153,7 +156,7 @@ class NoisyScores(NoisyRelease):
         return self.bound
 
     def value(self, rows: ClippedRows, weights: Floats) -> Floats:
-        return np.clip(rows.matrix @ (weights / self.bound), -1.0, 1.0)
+        return np.clip(rows.forward(weights / self.bound), -1.0, 1.0)
 
     def release(self, rows: ClippedRows, weights: Floats, stream: Keystream) -> Floats:
         return self._noisy(self.value(rows, weights), stream)

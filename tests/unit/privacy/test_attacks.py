@@ -14,9 +14,11 @@ from plait.privacy.attacks import (
     rows_from_shares,
     which_matrix,
 )
+from plait.privacy.noise import InsecureTestNoise, Release
 from plait.privacy.paper import ColumnNoise
 
 RNG = np.random.default_rng(0)
+STREAM = InsecureTestNoise(0).stream(Release("r", "p", 0, "paper", ""))
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +64,20 @@ def test_the_papers_noise_never_hides_which_data_set_was_used(change: float) -> 
     wins = 0
     for k in range(100):
         used = (one, two)[k % 2]
-        share = used @ (RNG.standard_normal(5) + ColumnNoise.of(used).sample(1e3, RNG))
+        share = used @ (RNG.standard_normal(5) + ColumnNoise.of(used.T @ used).sample(1e3, STREAM))
         wins += which_matrix(share, [one, two]) == k % 2
     assert wins == 100
 
 
 def test_one_noisy_share_of_the_paper_gives_records_of_a9a_away(party: np.ndarray) -> None:
-    share = party @ (RNG.standard_normal(57) + ColumnNoise.of(party).sample(1e4, RNG))
+    share = party @ (RNG.standard_normal(57) + ColumnNoise.of(party.T @ party).sample(1e4, STREAM))
     assert classes_by_equal_values(share) == len(np.unique(party, axis=0)) == 815
     known = RNG.choice(len(party), 50, replace=False)
     assert rows_by_equal_values(share, party, known).fraction > 0.65
 
 
 def test_sixty_noisy_shares_of_the_paper_give_nearly_all_records_away(party: np.ndarray) -> None:
-    noise = ColumnNoise.of(party)
-    shares = np.column_stack([party @ noise.sample(1e4, RNG) for _ in range(60)])
+    noise = ColumnNoise.of(party.T @ party)
+    shares = np.column_stack([party @ noise.sample(1e4, STREAM) for _ in range(60)])
     known = RNG.choice(len(party), 200, replace=False)
     assert rows_from_shares(shares, party, known).fraction > 0.9

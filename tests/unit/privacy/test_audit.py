@@ -174,7 +174,8 @@ def test_projected_noise_fails_the_support_test_and_isotropic_noise_passes() -> 
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((50, 4))
     x = rng.standard_normal(4)
-    assert not support_test(matrix @ (x + ColumnNoise.of(matrix).sample(100.0, rng)), matrix).passed
+    stream = InsecureTestNoise(0).stream(Release("r", "p", 0, "paper", ""))
+    assert not support_test(matrix @ (x + ColumnNoise.of(matrix.T @ matrix).sample(100.0, stream)), matrix).passed
     assert support_test(matrix @ x + 10 * rng.standard_normal(50), matrix).passed
 
 

@@ -6,10 +6,11 @@ import pytest
 from scipy.stats import chisquare, laplace
 
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
+from plait.losses import Logistic
 from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
 from plait.privacy.ledger import Budget, Ledger, fingerprint
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Keystream, Release
-from plait.privacy.own import SoftLogistic
+from plait.privacy.soft import SoftLogistic, label_noise_factor
 
 
 def stream(seed: int = 0) -> Keystream:
@@ -49,7 +50,22 @@ def test_two_classes_have_the_closed_form() -> None:
     pi = 1 / (1 + math.e)
     assert mechanism.targets([0, 1]) == pytest.approx([-pi / (1 - 2 * pi), (1 - pi) / (1 - 2 * pi)])
     assert mechanism.gradient_bound == pytest.approx((1 - pi) / (1 - 2 * pi))
-    assert SoftLogistic.of(mechanism.targets([0, 1])).gradient_bound == pytest.approx(mechanism.gradient_bound)
+    assert SoftLogistic(*mechanism.targets([0, 1])).slope() == pytest.approx(mechanism.gradient_bound)
+
+
+def test_the_soft_logistic_loss_is_the_logistic_loss_on_labels_and_its_prox_is_stationary() -> None:
+    z, t = np.linspace(-6, 6, 50), np.tile([0.0, 1.0], 25)
+    assert np.allclose(SoftLogistic().value(z, t), Logistic().value(z, 2 * t - 1))
+    soft = SoftLogistic(-0.6, 1.6)
+    targets = np.where(t > 0, 1.6, -0.6)
+    p = soft.prox(z, np.full(50, 2.5), targets)
+    assert np.allclose(soft.gradient(p, targets) + (p - z) / 2.5, 0, atol=1e-9)
+    assert np.allclose(soft.seen(soft.gradient(z, targets), z, 0.0).score, z, atol=1e-6)
+
+
+def test_only_noisy_targets_raise_the_penalty() -> None:
+    assert label_noise_factor(np.array([0.0, 1.0, 1.0])) == 1.0
+    assert label_noise_factor(np.array([-0.6, 1.6, 1.6])) > 3
 
 
 def test_regression_labels_get_laplace_noise_of_the_range() -> None:

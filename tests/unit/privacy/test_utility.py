@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from plait.privacy.labels import RandomisedResponse
-from plait.privacy.noise import InsecureTestNoise, Release
-from plait.privacy.onepass import fit_one_pass
-from plait.privacy.recommended import Recommended
+from plait import fit
+from plait.privacy import InsecureTestNoise, NoPrivacy, Policy, RandomisedResponse, Recommended
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -33,14 +31,14 @@ def median_loss(data: Data, cuts: list[slice], epsilon: float, seeds: int = 5, l
     x, t, held, truth = data
     losses = []
     for seed in range(seeds):
-        noise, targets = InsecureTestNoise(seed), t
-        if label is not None:
-            response = RandomisedResponse(label)
-            stream = noise.stream(Release("labels", "own", 0, "labels", ""))
-            targets = response.targets(response.release(t, stream))
-        helpers = [x[:, c] for c in cuts]
-        fit = fit_one_pass(x[:, :66], helpers, targets, Recommended(epsilon), noise, run=str(seed))
-        z = fit.score(held[:, :66], [held[:, c] for c in cuts])
+        policy = Policy(
+            [NoPrivacy(), *[Recommended(epsilon, clip=1.0)] * len(cuts)],
+            labels=None if label is None else RandomisedResponse(label),
+            noise=InsecureTestNoise(seed),
+            run=str(seed),
+        )
+        model = fit([x[:, :66], *(x[:, c] for c in cuts)], t, privacy=policy)
+        z = model.scores([held[:, :66], *(held[:, c] for c in cuts)])
         losses.append(float(np.mean(np.logaddexp(0, z) - truth * z)))
     return float(np.median(losses))
 

@@ -54,6 +54,8 @@ class Session:
     stopping: Stopping
     observers: tuple[Observer, ...] = ()
     trace: Trace | None = None
+    wire: Callable[[Transport], Transport] = lambda transport: transport
+    """Puts something between the coordinator and its parties: a wiretap, say."""
 
     def train(self) -> Trained:
         """Train under the policy; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -85,7 +87,7 @@ class Session:
         problem, choice = self.problem, self._choice(mechanisms)
         parties = {p.name: self._party(p, mechanisms[p.name], books.get(p.name), choice.method) for p in problem.parts}
         task = Task(problem.loss, problem.labels, problem.weights, problem.names, problem.fit_intercept)
-        transport: Transport = InProcess({n: p.handle for n, p in parties.items()})
+        transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}))
         if self.trace is not None:
             transport = _Traced(transport, parties, self.trace)
         coordinator = Coordinator(task, choice.method)

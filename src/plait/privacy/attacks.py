@@ -1,5 +1,6 @@
 """What an observer can take from an unprotected run: pure functions on what crosses the wire."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,14 @@ class Recovery:
 def labels_from_gradient(gradient: Floats) -> Ints:
     """Labels 0/1 from the broadcast loss gradient: l'(z, 1) < 0 < l'(z, 0) for every margin loss."""
     return (gradient < 0).astype(np.int64)
+
+
+def dual_from_broadcasts(broadcasts: Sequence[Floats]) -> Floats:
+    """u, a multiple of the loss gradient, from all broadcasts v_t = 2 u_t - u_(t-1) of ADMM sharing, u_0 = 0."""
+    dual = np.zeros_like(broadcasts[0])
+    for v in broadcasts:
+        dual = (v + dual) / 2
+    return dual
 
 
 def column_space(shares: Floats) -> Floats:

@@ -87,7 +87,7 @@ class Ledger:
     def charges(self) -> list[Charge]:
         """Every charge so far, in order."""
         with self._journal.locked() as entries:
-            return [_decode(e.body) for e in entries if e.kind == "reserve"]
+            return [decode_charge(e.body) for e in entries if e.kind == "reserve"]
 
     def spent(self) -> Cost:
         """The composed cost of every charge, released or not."""
@@ -110,7 +110,7 @@ class Ledger:
         charge = Charge(release, cost, mechanism, noise.name, noise.key_id(release))
         with self._journal.locked() as entries:
             entries = self._opened(entries)
-            charges = [_decode(e.body) for e in entries if e.kind == "reserve"]
+            charges = [decode_charge(e.body) for e in entries if e.kind == "reserve"]
             for known in charges:
                 if known == charge:
                     return known
@@ -224,7 +224,9 @@ def _encode(charge: Charge) -> Body:
     }
 
 
-def _decode(body: Body) -> Charge:
+def decode_charge(body: Body) -> Charge:
+    """The charge that a journal entry holds."""
+
     def unbounded(value: float | None) -> float:
         return math.inf if value is None else float(value)
 

@@ -145,7 +145,7 @@ def warn_no_guarantee(mechanism: "PaperMechanism | PaperNoise") -> None:
         f"{type(mechanism).__name__} is not differentially private: its noise lies in the column space of the data. "
         "Use plait.privacy.Recommended for a guarantee.",
         NoGuaranteeWarning,
-        stacklevel=3,
+        stacklevel=6,
     )
 
 

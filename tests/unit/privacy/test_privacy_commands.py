@@ -56,8 +56,15 @@ def test_an_error_is_one_message_without_a_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [("calibrate", "--epsilon", "0"), ("attack", "--data", "x"), ("calibrate", "--delta", "2"),
-                                   ("preview", "--records", "0")])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("calibrate", "--epsilon", "0"),
+        ("calibrate", "--delta", "2"),
+        ("attack", "--data", "x"),
+        ("preview", "--records", "0"),
+    ],
+)
 def test_impossible_options_are_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(SettingError):
         run(*words)

@@ -306,6 +306,23 @@ def test_bad_settings_are_refused_in_words(
         fit([own, other], t, privacy=privacy)
 
 
+def test_estimators_train_privately_and_say_so() -> None:
+    own, other, t = data(2000)
+    table = np.hstack([own, 9 * other])
+    parties = {"shop": [0, 1, 2, 3], "bank": [4, 5, 6, 7, 8]}
+    policy = Policy({"shop": NoPrivacy(), "bank": Recommended(8.0, clip=9.0)}, noise=InsecureTestNoise(0))
+    model = plait.VerticalLogisticRegression(parties, privacy=policy).fit(table, t)
+    assert "party bank: every customer's features are protected with epsilon = 8.00" in model.guarantee_
+    assert model.score(table, t) > plait.VerticalLogisticRegression().fit(own, t).score(own, t) + 0.02
+    far = table.copy()
+    far[:, 4:] *= 100 / np.linalg.norm(far[:, 4:], axis=1)[:, None]
+    further = far.copy()
+    further[:, 4:] *= 100
+    assert np.allclose(model.decision_function(far), model.decision_function(further))
+    with pytest.raises(SettingError, match="two classes"):
+        plait.VerticalLogisticRegression(parties, privacy=policy).fit(table, np.arange(2000) % 3)
+
+
 def test_public_ranges_bound_every_row() -> None:
     rows = np.array([[1e9, 20.0], [-3.0, 65.0]])
     scaled = PublicRanges([0, 18], [1e6, 100]).apply(rows)

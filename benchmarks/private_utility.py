@@ -71,6 +71,7 @@ def private(
     split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None, offset: bool = True
 ) -> dict[str, object]:
     train, t, test, tt = split
+    train, test = ([ClippedRows.of(p[0]).matrix, *p[1:]] for p in (train, test))
     losses, start = [], time.process_time()
     for seed in range(seeds):
         policy = Policy(
@@ -80,7 +81,8 @@ def private(
             noise=InsecureTestNoise(seed),
             run=f"seed {seed}",
         )
-        losses.append(log_loss(fit(train, t, privacy=policy).scores(test), tt))
+        model = fit(train, t, privacy=policy, fit_intercept=True)
+        losses.append(log_loss(model.scores(test), tt))
     seconds = round((time.process_time() - start) / seeds, 1)
     return {"epsilon": epsilon, "label epsilon": label_epsilon, "median": float(np.median(losses)),
             "offset": offset, "losses": losses, "seconds each": seconds}  # fmt: skip

@@ -14,7 +14,7 @@ from plait.losses import Logistic
 from plait.messages import Broadcast, Share
 from plait.methods.admm import Jacobi
 from plait.methods.base import Method
-from plait.penalties import L2
+from plait.penalties import L2, Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.attacks import column_space_revealed, dual_from_broadcasts, labels_from_gradient, rows_from_shares
 from plait.privacy.labels import RandomisedResponse
@@ -107,9 +107,8 @@ def measure(setting: Setting, own: Array, helper: Array, labels: Array) -> Expos
         return taps[-1]
 
     loss, seen, softness = setting.policy.protect_labels(Logistic(), 2 * labels - 1)
-    problem = Problem(
-        parts, seen, np.full(labels.size, 1 / labels.size / softness), loss, _penalties(parts), fit_intercept=False
-    )
+    penalties = setting.policy.steadied(_penalties(parts), {p.name: p.matrix for p in parts}, softness)
+    problem = Problem(parts, seen, np.full(labels.size, 1 / labels.size), loss, penalties, fit_intercept=False)
     stopping = Stopping(max_rounds=setting.rounds, tol=1e-12, guarded=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoGuaranteeWarning)
@@ -126,7 +125,7 @@ def measure(setting: Setting, own: Array, helper: Array, labels: Array) -> Expos
     )
 
 
-def _penalties(parts: Sequence[Part]) -> dict[str, L2]:
+def _penalties(parts: Sequence[Part]) -> dict[str, Penalty]:
     return {part.name: L2(ALPHA) for part in parts}
 
 

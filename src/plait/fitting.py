@@ -98,8 +98,8 @@ def fit(
     rows = read[0].matrix.shape[0]
     labels = loss.labels(read_labels(y, rows))
     loss, labels, softness = policy.protect_labels(loss, labels)
-    weights = read_weights(sample_weight, rows) / softness
-    problem = Problem(read, labels, weights, loss, _penalties(penalty, read), fit_intercept)
+    penalties = policy.steadied(_penalties(penalty, read), {p.name: p.matrix for p in read}, softness)
+    problem = Problem(read, labels, read_weights(sample_weight, rows), loss, penalties, fit_intercept)
     session = Session(problem, policy, method, stopping, tuple(callbacks), trace)
     done = session.train()
     return Fit(

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from plait.errors import PrivacyError, SettingError
 from plait.losses import Logistic, Loss
+from plait.penalties import Penalty
 from plait.privacy.accounting import check_delta
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book, LedgerFolder, Unrecorded, data_fingerprint
@@ -17,8 +18,8 @@ from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
 from plait.privacy.noise import KeyedNoise, Noise, Release
 from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.recommended import Recommended
-from plait.privacy.rows import check_bounded
-from plait.privacy.soft import SoftLogistic, label_noise_factor
+from plait.privacy.rows import check_bounded, row_norms
+from plait.privacy.soft import SoftLogistic, label_noise_factor, steadied
 from plait.types import Array
 
 Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
@@ -104,6 +105,21 @@ class Policy:
         targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
         soft = SoftLogistic(float(self.labels.targets([0])[0]), float(self.labels.targets([1])[0]))
         return soft, targets, label_noise_factor(targets)
+
+    def steadied(
+        self, penalties: Mapping[str, Penalty], matrices: Mapping[str, Any], softness: float
+    ) -> dict[str, Penalty]:
+        """Every party's penalty, with what noisy labels need on top; a protected party's rows have norm at most 1."""
+        chosen = self.mechanisms(tuple(penalties))
+        return {
+            name: steadied(
+                penalty,
+                softness,
+                1.0 if isinstance(chosen[name], Recommended | MechanismA) else float(np.mean(row_norms(matrix) ** 2)),
+                matrix.shape[0],
+            )
+            for (name, penalty), matrix in zip(penalties.items(), matrices.values(), strict=True)
+        }
 
     def _drawn(self, labels: Array) -> Array:
         """The noised labels: drawn once per data version and kept where there is a ledger."""

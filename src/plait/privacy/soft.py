@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from plait.losses import Loss, Seen
+from plait.penalties import L2, Penalty
 from plait.roots import logistic_root
 from plait.types import Array
 
@@ -42,8 +43,22 @@ class SoftLogistic(Loss):
         return -logistic_root(-(v + step * y), np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v)))
 
 
+SCORE_VARIANCE = 0.77
+"""What a party's score is taken to vary by between records, before labels are seen."""
+
+
+def steadied(penalty: Penalty, factor: float, row_square: float, records: int) -> Penalty:
+    """The penalty that labels noisier by `factor` need, for rows of this mean squared norm.
+
+    Noisy labels inform by 1 / factor as much, so a prior that did not matter begins to: weights of variance
+    SCORE_VARIANCE / row_square, for all of the information that is missing.
+    """
+    extra = (factor - 1) * row_square / SCORE_VARIANCE / records
+    return penalty + L2(extra) if extra > 0 else penalty
+
+
 def label_noise_factor(targets: Array) -> float:
-    """How much noisier soft targets make a fit than 0/1 labels, and so how much more penalty it needs.
+    """How much noisier soft targets make a fit than 0/1 labels.
 
     A label has variance rate (1 - rate); an unbiased soft target t adds mean(t^2 - t), which is 0 for labels.
     """

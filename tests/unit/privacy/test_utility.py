@@ -27,6 +27,10 @@ def a9a() -> Data:
     return parts[0], parts[1], parts[2], parts[3]
 
 
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1)[:, None]
+
+
 def median_loss(data: Data, cuts: list[slice], epsilon: float, seeds: int = 5, label: float | None = None) -> float:
     x, t, held, truth = data
     losses = []
@@ -37,8 +41,8 @@ def median_loss(data: Data, cuts: list[slice], epsilon: float, seeds: int = 5, l
             noise=InsecureTestNoise(seed),
             run=str(seed),
         )
-        model = fit([x[:, :66], *(x[:, c] for c in cuts)], t, privacy=policy)
-        z = model.scores([held[:, :66], *(held[:, c] for c in cuts)])
+        model = fit([unit(x[:, :66]), *(x[:, c] for c in cuts)], t, privacy=policy, fit_intercept=True)
+        z = model.scores([unit(held[:, :66]), *(held[:, c] for c in cuts)])
         losses.append(float(np.mean(np.logaddexp(0, z) - truth * z)))
     return float(np.median(losses))
 

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from plait._version import __version__
+from plait.commands import privacy
 from plait.errors import PlaitError
 from plait.history import Round
 from plait.protocol import Observer
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Train one model over columns that never leave their owners.",
 )
+app.add_typer(privacy.app, name="privacy")
 _out, _err = Console(), Console(stderr=True)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the result, no progress.")]

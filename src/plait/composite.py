@@ -30,6 +30,11 @@ class Quadratic:
     block: Callable[[Indices], Array]
     block_limit: int
 
+    @classmethod
+    def of(cls, matrix: Array) -> "Quadratic":
+        """Q given as a matrix (d, d)."""
+        return cls(lambda x: matrix @ x, np.diag(matrix).copy(), lambda on: matrix[np.ix_(on, on)], len(matrix))
+
     def steps(self, separable: bool) -> Array:
         """Step sizes t with  T^(1/2) Q T^(1/2) <= I:  one per weight, all equal unless the penalty is separable."""
         largest = float(self.diagonal.max(initial=0.0))

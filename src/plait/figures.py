@@ -22,7 +22,7 @@ def draw_demo(curves: Sequence[Curve], scores: Sequence[Score], path: Path) -> P
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     _draw_curves(left, curves)
     _draw_scores(right, scores)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def _draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
@@ -68,7 +68,7 @@ def _plain(axes: Any) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path) -> Path:
     """Write beside the target, then rename: an interrupted run leaves no half picture."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

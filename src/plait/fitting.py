@@ -1,30 +1,26 @@
 """`plait.fit`: the whole protocol in one call, all parties in this process."""
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from plait.coordinator import Coordinator
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.errors import InputError, SettingError
 from plait.history import History
 from plait.losses import Logistic, Loss
-from plait.matrix import Features
-from plait.methods.auto import Choice, choose_method
-from plait.methods.base import Block, Method, Task
-from plait.party import Party
+from plait.matrix import clip_rows
+from plait.methods.base import Method
 from plait.penalties import L2, Penalty
-from plait.protocol import Observer, run
+from plait.privacy.policy import Policy
+from plait.private import Problem
+from plait.protocol import Observer
+from plait.session import ConvergenceWarning, Session, Trace
 from plait.stopping import Stopping
-from plait.transports.inprocess import InProcess
 from plait.types import Array
 
-
-class ConvergenceWarning(UserWarning):
-    """A run ended by its limit on rounds or time, before its tolerance was reached."""
+__all__ = ["ConvergenceWarning", "Fit", "fit"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,11 @@ class Fit:
     method: Method
     choice: str
     loss: Loss
+    guarantee: str = ""
+    clip: Mapping[str, float] = field(default_factory=dict)
+    """Where rows of private parties are clipped, in training and in scoring."""
+    released: Mapping[str, Array] = field(default_factory=dict)
+    """Noisy scores of the training rows that a private party released, where it was asked to."""
 
     def scores(self, parts: Any) -> Array:
         """z = sum_m D_m x_m + b for new rows (N,); parts as in `plait.fit`."""
@@ -57,7 +58,7 @@ class Fit:
                     f"party {part.name!r} must bring the {weights[part.name].size} columns it was trained on. "
                     f"Found {part.matrix.shape[1]}."
                 )
-            total += part.matrix @ weights[part.name]
+            total += clip_rows(part.matrix, self.clip.get(part.name)) @ weights[part.name]
         return total
 
 
@@ -73,6 +74,8 @@ def fit(
     sample_weight: Any = None,
     callbacks: Sequence[Observer] = (),
     seed: int = 0,
+    privacy: Any = None,
+    trace: Trace | None = None,
 ) -> Fit:
     """Train one linear model over the columns of all parties.
 
@@ -84,49 +87,36 @@ def fit(
     penalty        one for all parties, or one per party (list or dict like parts)
     callbacks      each is called with the record of every round, as it happens
     seed           makes methods that draw random numbers repeat
+    privacy        a mechanism for all parties, one per party (list or dict like parts), or a plait.privacy.Policy;
+                   fit.guarantee says in words what it protects, and None is plait.privacy.NoPrivacy()
+    trace          called after every round with its number and every party's weights, which only a simulation can see
     """
     read = read_parts(parts)
     loss = Logistic() if loss is None else loss
     stopping = Stopping() if stopping is None else stopping
+    policy = Policy.of(privacy)
     rows = read[0].matrix.shape[0]
     labels = loss.labels(read_labels(y, rows))
-    weights = read_weights(sample_weight, rows)
-    penalties = _penalties(penalty, read)
-    choice = _choice(method, loss, penalties)
-    parties = {
-        p.name: Party(p.name, Block(Features(p.matrix), penalties[p.name], loss, weights), choice.method) for p in read
-    }
-    coordinator = Coordinator(Task(loss, labels, weights, _names(read), fit_intercept), choice.method)
-    outcome = run(coordinator, InProcess({n: p.handle for n, p in parties.items()}), stopping, callbacks)
-    if not outcome.reason.converged:
-        warnings.warn(
-            f"the run ended before its tolerance was reached: {outcome.reason.text}. "
-            "Allow more rounds, or loosen Stopping(tol).",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    trained = {name: party.weights for name, party in parties.items()}
+    loss, labels, softness = policy.protect_labels(loss, labels)
+    penalties = policy.steadied(_penalties(penalty, read), {p.name: p.matrix for p in read}, softness)
+    problem = Problem(read, labels, read_weights(sample_weight, rows), loss, penalties, fit_intercept)
+    session = Session(problem, policy, method, stopping, tuple(callbacks), trace)
+    done = session.train()
     return Fit(
-        weights=trained if isinstance(parts, Mapping) else list(trained.values()),
-        intercept=coordinator.intercept,
-        objective=outcome.history.last.objective,
-        rounds=len(outcome.history),
-        converged=outcome.reason.converged,
-        reason=outcome.reason.text,
-        history=outcome.history,
-        method=choice.method,
-        choice=choice.reason,
+        weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
+        intercept=done.model.intercept,
+        objective=done.outcome.history.last.objective,
+        rounds=len(done.outcome.history),
+        converged=done.outcome.reason.converged,
+        reason=done.outcome.reason.text,
+        history=done.outcome.history,
+        method=done.choice.method,
+        choice=done.choice.reason,
         loss=loss,
+        guarantee=policy.guarantee(problem.names),
+        clip=done.clip,
+        released=done.released,
     )
-
-
-def _choice(method: Method | str, loss: Loss, penalties: Mapping[str, Penalty]) -> Choice:
-    if method == "auto":
-        return choose_method(loss, penalties)
-    if not isinstance(method, Method):
-        raise SettingError(f'method must be "auto" or a plait method such as plait.Subspace(). Found {method!r}.')
-    method.check(loss, penalties)
-    return Choice(method, f"{type(method).__name__}: as asked")
 
 
 def _names(parts: Sequence[Part]) -> tuple[str, ...]:

@@ -61,6 +61,10 @@ class Loss(ABC):
         """The typical curvature of the loss on these labels: the natural unit of the penalty rho."""
         return 1.0 if self.curvature is None else self.curvature
 
+    def slope(self) -> float | None:
+        """A bound on |gradient| that holds for every score and label; None where there is none."""
+        return None
+
     def labels(self, y: Array) -> Array:
         """The labels as this loss wants them; InputError if it cannot take them."""
         return y
@@ -104,6 +108,9 @@ class Logistic(_Classification):
         a = np.clip(np.abs(gradient), 1e-300, 1 - 1e-16)
         score = -np.sign(gradient) * (np.log1p(-a) - np.log(a))
         return Seen(score, np.ones(a.shape, dtype=bool), a * (1 - a))
+
+    def slope(self) -> float:
+        return 1.0
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return y * logistic_root(y * v, np.asarray(step, dtype=np.float64))
@@ -169,6 +176,9 @@ class Hinge(_Classification):
     def gradient(self, z: Array, y: Array) -> Array:
         return np.where(y * z < 1, -y, 0.0)
 
+    def slope(self) -> float:
+        return 1.0
+
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         t = y * v
         return np.where(t < 1, y * np.minimum(t + step, 1.0), v)
@@ -201,6 +211,9 @@ class Huber(Loss):
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         inside = np.abs(gradient) < self.delta * (1 - 1e-9)
         return Seen(gradient, inside, np.where(inside, 1.0, 0.0))
+
+    def slope(self) -> float:
+        return self.delta
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         a = v - y
@@ -263,6 +276,9 @@ class Pinball(Loss):
     def gradient(self, z: Array, y: Array) -> Array:
         return np.where(z < y, -self.quantile, np.where(z > y, 1 - self.quantile, 0.0))
 
+    def slope(self) -> float:
+        return max(self.quantile, 1 - self.quantile)
+
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         # Below y the score climbs by step * q, above it falls by step * (1 - q); between, it stops at y.
         return np.clip(y, v - step * (1 - self.quantile), v + step * self.quantile)
@@ -302,6 +318,9 @@ class Cauchy(Loss):
         """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""
         q = np.minimum(2 * np.abs(gradient) / self.scale, 1.0)
         return Seen(gradient, np.zeros(q.shape, dtype=bool), (1 + np.sqrt(1 - q * q)) / 2)
+
+    def slope(self) -> float:
+        return self.scale / 2
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))

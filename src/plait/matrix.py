@@ -88,3 +88,12 @@ def _chunked_gram(d: Any, weights: Array, rows_at_once: int = 8192) -> Array:
         chunk = d[start : start + rows_at_once] * root[start : start + rows_at_once, None]
         total += chunk.T @ chunk
     return total
+
+
+def clip_rows(matrix: Any, radius: float | None) -> Any:
+    """Rows longer than `radius` shortened to it; None leaves all as they are."""
+    if radius is None:
+        return matrix
+    squares = matrix.multiply(matrix) if sp.issparse(matrix) else np.square(matrix)
+    factor = 1 / np.maximum(1.0, np.sqrt(np.asarray(squares.sum(axis=1)).ravel()) / radius)
+    return sp.diags(factor) @ matrix if sp.issparse(matrix) else matrix * factor[:, None]

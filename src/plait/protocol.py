@@ -8,7 +8,7 @@ from plait.coordinator import Coordinator
 from plait.history import History, Round
 from plait.messages import Broadcast, Message, Share
 from plait.methods.base import Measured
-from plait.stopping import Reason, Stopping, Watch
+from plait.stopping import Reason, Stopping, Unwatched, Watch
 from plait.transports import Transport
 
 Observer = Callable[[Round], None]
@@ -74,7 +74,7 @@ def run(
 ) -> Outcome:
     """Exchange messages until a stopping rule holds, then let every party measure where it ended."""
     recorder = _Recorder(coordinator.current, observers)
-    watch = Watch(coordinator.current, coordinator.method.remedy)
+    watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()
     while True:
         before = coordinator.current.round
         requests = coordinator.requests()

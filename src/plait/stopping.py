@@ -23,6 +23,7 @@ class Stopping:
     max_seconds   this much time
     lyapunov      V^t at or below this
     objective     an objective at or below this
+    guarded       raise DivergedError when a run goes wrong; noise that was added on purpose looks like that
     """
 
     max_rounds: int = 200
@@ -30,6 +31,7 @@ class Stopping:
     max_seconds: float | None = None
     lyapunov: float | None = None
     objective: float | None = None
+    guarded: bool = True
 
     def __post_init__(self) -> None:
         if self.max_rounds < 1:
@@ -100,3 +102,13 @@ class Watch:
             f"the run diverged: after round {now.round} the objective is {now.objective:.4g}, "
             f"worse than the {self._start:.4g} of all-zero weights, and {what}. {self._remedy}"
         )
+
+
+class Unwatched:
+    """Lets a run go wherever it goes."""
+
+    def look(self, now: Measured) -> None:
+        """Whatever was measured is accepted."""
+
+    def accept(self, now: Measured) -> None:
+        """Wherever the run ended is accepted."""

@@ -15,8 +15,10 @@ from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
 from plait.fitting import Fit, fit
 from plait.losses import Loss
+from plait.matrix import clip_rows
 from plait.methods.base import Method
 from plait.penalties import L1, L2, NoPenalty, Penalty
+from plait.privacy.policy import Policy
 from plait.protocol import Observer
 from plait.stopping import Stopping
 from plait.types import Array
@@ -39,6 +41,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
     tol: float
     fit_intercept: bool
     callbacks: Sequence[Observer]
+    privacy: Any
     coef_: Array
     intercept_: Any
 
@@ -78,11 +81,22 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             fit_intercept=self.fit_intercept,
             sample_weight=weights,
             callbacks=self.callbacks,
+            privacy=self.privacy,
         )
+
+    def _check_one_model(self, models: int) -> None:
+        """One model per class would spend the privacy budget once per class, which its words would not say."""
+        policy = Policy.of(self.privacy)
+        if models > 1 and policy != Policy():
+            raise SettingError(
+                f"a private classifier must have two classes. Found {models}, each of which would need a model that "
+                "pays again. Train one class against the rest, or spend a part of epsilon on each class yourself."
+            )
 
     def _keep(self, fits: Sequence[Fit]) -> tuple[Array, Array]:
         """Remember how training went; the weights (K, d) in the table's order of columns, the intercepts (K,)."""
         self.fits_ = list(fits)
+        self.guarantee_ = fits[0].guarantee
         self.n_iter_ = max(f.rounds for f in fits)
         self.history_ = fits[0].history if len(fits) == 1 else [f.history for f in fits]
         weights = np.empty((len(fits), self.n_features_in_))
@@ -100,7 +114,11 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=False, skip_check_array=True)
         parts = split_columns(table, self.owners_)
         weights = np.atleast_2d(self.coef_)
-        shares = [np.asarray(p.matrix @ weights[:, self.owners_[name]].T) for name, p in parts.items()]
+        clip = self.fits_[0].clip
+        shares = [
+            np.asarray(clip_rows(p.matrix, clip.get(name)) @ weights[:, self.owners_[name]].T)
+            for name, p in parts.items()
+        ]
         return np.sum(shares, axis=0) + np.atleast_1d(self.intercept_)
 
 

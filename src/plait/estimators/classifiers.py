@@ -40,6 +40,7 @@ class _VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
         self.classes_, member = np.unique(y, return_inverse=True)
         _check_classes(self.classes_, member, weights)
         targets = [1] if self.classes_.size == 2 else range(self.classes_.size)
+        self._check_one_model(len(targets))
         fits = [self._train(parts, np.where(member == k, 1.0, -1.0), loss, weights) for k in targets]
         self.coef_, self.intercept_ = self._keep(fits)
         return self
@@ -66,6 +67,7 @@ class VerticalLogisticRegression(_VerticalClassifier):
     fit_intercept   add an unpenalised constant
     class_weight    a dict class -> weight, or "balanced"
     callbacks       called with the record of every round
+    privacy         as in plait.fit: a mechanism, one per party, or a plait.privacy.Policy; guarantee_ says it in words
 
     After fit: coef_, intercept_, classes_, n_iter_ (rounds), history_, fits_, owners_, n_features_in_,
     feature_names_in_.
@@ -83,6 +85,7 @@ class VerticalLogisticRegression(_VerticalClassifier):
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
         callbacks: Sequence[Observer] = (),
+        privacy: Any = None,
     ) -> None:
         self.parties = parties
         self.penalty = penalty
@@ -93,6 +96,7 @@ class VerticalLogisticRegression(_VerticalClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.callbacks = callbacks
+        self.privacy = privacy
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -133,6 +137,7 @@ class VerticalSVC(_VerticalClassifier):
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
         callbacks: Sequence[Observer] = (),
+        privacy: Any = None,
     ) -> None:
         self.parties = parties
         self.loss = loss
@@ -144,6 +149,7 @@ class VerticalSVC(_VerticalClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.callbacks = callbacks
+        self.privacy = privacy
 
     def _loss(self) -> Loss:
         return named_loss(self.loss, _MACHINES, classifies=True)

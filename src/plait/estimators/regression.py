@@ -44,6 +44,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         tol: float = 1e-8,
         fit_intercept: bool = True,
         callbacks: Sequence[Observer] = (),
+        privacy: Any = None,
     ) -> None:
         self.parties = parties
         self.loss = loss
@@ -54,6 +55,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.callbacks = callbacks
+        self.privacy = privacy
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalRegression":
         """Train on X (N, d) and the targets y (N,)."""

@@ -102,11 +102,14 @@ def proximal_direction(
     if features.primal_fits:
         dense = features.weighted_gram(w) - cross @ inverse @ cross.T
         dense[np.diag_indices_from(dense)] += lift
-        quadratic = Quadratic(lambda v: dense @ v, np.diag(dense).copy(), dense)
+        quadratic = Quadratic.of(dense)
     else:
         diagonal = features.weighted_column_squares(w) - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
         quadratic = Quadratic(
-            lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v, diagonal
+            lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v,
+            diagonal,
+            block=lambda on: np.empty((0, 0)),
+            block_limit=0,
         )
     linear = quadratic.apply(x) - gradient
     return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS) - x
@@ -118,7 +121,11 @@ def _scale(square: Array) -> Array:
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:
-    """The inverse of a symmetric matrix on its well-conditioned part, judged after scaling."""
+    """The inverse of a symmetric matrix on its well-conditioned part, judged after scaling.
+
+    What has no scale takes no part: cancellation leaves such entries where there are no other parties.
+    """
+    scale = np.where(scale > 0, scale, np.inf)
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     v = vectors[:, values > _SINGULAR]
     return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)

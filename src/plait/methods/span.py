@@ -95,7 +95,7 @@ def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
     if np.trace(hessian) == 0:
         return np.zeros_like(c)
     q = hessian + 1e-12 * max(float(np.trace(hessian)), 1e-300) * np.eye(c.size)
-    problem = CompositeProblem(Box(0.0, 1.0), Quadratic(lambda x: q @ x, np.diag(q).copy(), q))
+    problem = CompositeProblem(Box(0.0, 1.0), Quadratic.of(q))
     return problem.solve(q @ c - gradient, 1.0, c, 1e-12) - c
 
 

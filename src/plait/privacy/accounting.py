@@ -1,0 +1,254 @@
+"""What a sequence of Gaussian releases costs: exact Gaussian differential privacy in closed form.
+
+A release with sensitivity Delta and noise sigma is mu-GDP with mu = Delta / sigma (Dong, Roth and Su 2022),
+adaptive releases compose as mu^2 = sum_i mu_i^2, and mu-GDP is (epsilon, delta)-DP exactly for
+
+    delta(epsilon, mu) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
+
+Every function that returns a bound returns a number for which the bound was evaluated and holds.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from scipy.optimize import minimize_scalar
+from scipy.special import erfcx, log_ndtr
+
+from plait.errors import PrivacyError, SettingError
+
+LARGEST_EPSILON = 200.0
+"""Beyond this e^epsilon is so large that a guarantee says nothing; asking for it is a mistake."""
+
+
+def log_delta(epsilon: float, mu: float) -> float:
+    """log delta(epsilon, mu), accurate far into the tail; -inf for mu = 0."""
+    if mu == 0.0:
+        return -math.inf
+    if math.isinf(mu):
+        return 0.0
+    t = epsilon / mu
+    if t >= mu / 2:
+        # e^epsilon Phi(-t - mu/2) and Phi(-t + mu/2) share the factor exp(-(t - mu/2)^2 / 2).
+        u, v = (t - mu / 2) / math.sqrt(2), (t + mu / 2) / math.sqrt(2)
+        gap = float(erfcx(u) - erfcx(v)) / 2
+        return -u * u + math.log(gap) if gap > 0 else -math.inf
+    first = float(log_ndtr(-t + mu / 2))
+    second = epsilon + float(log_ndtr(-t - mu / 2))
+    return first + math.log(-math.expm1(second - first)) if second < first else -math.inf
+
+
+def delta_of(epsilon: float, mu: float) -> float:
+    """The smallest delta for which every mu-GDP mechanism is (epsilon, delta)-DP."""
+    return math.exp(log_delta(epsilon, mu))
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The smallest epsilon for which every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
+    check_delta(delta)
+    if math.isinf(mu):
+        return math.inf
+    target = math.log(delta)
+    if log_delta(0.0, mu) <= target:
+        return 0.0
+    # At this point -epsilon/mu + mu/2 = -sqrt(2 ln 1/delta), and Phi of that is at most delta.
+    enough = mu * mu / 2 + mu * math.sqrt(-2 * target)
+    return _frontier(lambda e: log_delta(e, mu) <= target, holds_at=enough, fails_at=0.0)
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """The largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP, rounded down."""
+    check_epsilon(epsilon)
+    check_delta(delta)
+    target = math.log(delta)
+    low = high = 1.0
+    while log_delta(epsilon, low) > target:
+        low /= 2
+    while log_delta(epsilon, high) <= target:
+        high *= 2
+    return _frontier(lambda mu: log_delta(epsilon, mu) <= target, holds_at=low, fails_at=high)
+
+
+def compose(mus: Iterable[float]) -> float:
+    """mu of adaptively composed mu_i-GDP releases: sqrt(sum_i mu_i^2)."""
+    return math.hypot(*mus)
+
+
+def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
+    """The smallest sigma / Delta that makes `rounds` adaptive releases (epsilon, delta)-DP, rounded up."""
+    check_rounds(rounds)
+    multiplier = math.sqrt(rounds) / mu_of(epsilon, delta)
+    while delta_of(epsilon, math.sqrt(rounds) / multiplier) > delta:
+        multiplier = math.nextafter(multiplier, math.inf)
+    return multiplier
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What releases cost: GDP mu, a pure epsilon, and the `slack` between discrete and continuous noise.
+
+    A transcript of this cost is (epsilon, e^slack delta(epsilon - pure - slack, mu))-DP for every
+    epsilon at or above pure + slack. An infinite mu means that nothing is guaranteed.
+    """
+
+    mu: float = 0.0
+    pure: float = 0.0
+    slack: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("mu", "pure", "slack"):
+            value = getattr(self, name)
+            if math.isnan(value) or value < 0:
+                raise SettingError(f"`{name}` of a cost must be zero or positive. Found {value}.")
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(compose([self.mu, other.mu]), self.pure + other.pure, self.slack + other.slack)
+
+    def times(self, count: int) -> "Cost":
+        """The cost of `count` such releases."""
+        if count == 0:
+            return Cost()
+        return Cost(self.mu * math.sqrt(count), self.pure * count, self.slack * count)
+
+    def delta(self, epsilon: float) -> float:
+        """A delta for which a transcript of this cost is (epsilon, delta)-DP; 1 where nothing holds."""
+        rest = epsilon - self.pure - self.slack
+        if rest < -1e-12 * epsilon or math.isinf(self.mu) or math.isinf(self.pure):
+            return 1.0
+        return min(1.0, math.exp(self.slack) * delta_of(max(rest, 0.0), self.mu))
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon, rounded up, for which a transcript of this cost is (epsilon, delta)-DP."""
+        check_delta(delta)
+        if math.isinf(self.mu) or math.isinf(self.pure):
+            return math.inf
+        return self.pure + self.slack + epsilon_of(self.mu, delta * math.exp(-self.slack))
+
+
+class Accountant(Protocol):
+    """Turns a noise multiplier sigma / Delta and a number of releases into epsilon at a given delta."""
+
+    @property
+    def name(self) -> str: ...
+
+    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class ExactAccountant:
+    """Exact Gaussian differential privacy: what plait uses."""
+
+    name: str = "exact"
+
+    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        return epsilon_of(math.sqrt(rounds) / multiplier, delta)
+
+
+@dataclass(frozen=True)
+class PaperAccountant:
+    """The corollary of the ADMM sharing paper: classical sigma per step, then advanced composition.
+
+    Per step delta_0 = delta / (2T), epsilon_0 = sqrt(2 ln(1.25/delta_0)) / multiplier, and in total
+    epsilon' = sqrt(2 T ln(1/delta')) epsilon_0 + T epsilon_0 (e^epsilon_0 - 1) with delta' = delta / 2. One
+    release is not composed. The underlying theorem needs epsilon_0 <= 1: see `step_epsilon`.
+    """
+
+    name: str = "paper"
+
+    def step_epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        return classical_sigma(1.0, delta if rounds == 1 else delta / (2 * rounds)) / multiplier
+
+    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        step = self.step_epsilon(multiplier, rounds, delta)
+        if rounds == 1:
+            return step
+        if step > 700:
+            return math.inf
+        return math.sqrt(2 * rounds * math.log(2 / delta)) * step + rounds * step * math.expm1(step)
+
+
+@dataclass(frozen=True)
+class ZcdpAccountant:
+    """Concentrated privacy: rho = T / (2 multiplier^2), epsilon = rho + 2 sqrt(rho ln 1/delta)."""
+
+    name: str = "zcdp"
+
+    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        rho = rounds / (2 * multiplier**2)
+        return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
+@dataclass(frozen=True)
+class RdpAccountant:
+    """Renyi privacy at its best order, converted as Canonne, Kamath and Steinke (2020), proposition 12."""
+
+    name: str = "rdp"
+
+    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        rho = rounds / (2 * multiplier**2)
+
+        def bound(log_order_less_one: float) -> float:
+            a = 1 + math.exp(log_order_less_one)
+            return a * rho + math.log1p(-1 / a) - math.log(delta * a) / (a - 1)
+
+        best = minimize_scalar(bound, bounds=(-12.0, 18.0), method="bounded", options={"xatol": 1e-9})
+        return max(0.0, float(best.fun))
+
+
+def calibrate(accountant: Accountant, epsilon: float, delta: float, rounds: int) -> float:
+    """The smallest noise multiplier that `accountant` accepts for (epsilon, delta), rounded up."""
+    check_epsilon(epsilon)
+    check_delta(delta)
+    check_rounds(rounds)
+
+    def enough(multiplier: float) -> bool:
+        return accountant.epsilon(multiplier, rounds, delta) <= epsilon
+
+    low = high = noise_multiplier(epsilon, delta, rounds)
+    while enough(low):
+        low /= 2
+    while not enough(high):
+        high *= 2
+    return _frontier(enough, holds_at=high, fails_at=low)
+
+
+def classical_sigma(epsilon: float, delta: float) -> float:
+    """The classical sigma / Delta = sqrt(2 ln(1.25/delta)) / epsilon, proved for epsilon <= 1 only."""
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def check_epsilon(epsilon: float) -> None:
+    if not 0 < epsilon <= LARGEST_EPSILON:
+        raise SettingError(
+            f"`epsilon` must lie in (0, {LARGEST_EPSILON:g}]. Found {epsilon}. Choose 0.1 to 10, say; to "
+            "run without privacy, say so with NoPrivacy()."
+        )
+
+
+def check_delta(delta: float, records: int | None = None) -> None:
+    """Refuse a delta outside (0, 1), or one that a release of 1/N of the records would satisfy."""
+    if not 0 < delta < 1:
+        raise SettingError(f"`delta` must lie strictly between 0 and 1. Found {delta}. A common choice is 1e-5.")
+    if records is not None and delta >= 1 / records:
+        raise PrivacyError(
+            f"`delta` must be below 1/N, or showing one record in the clear would count as private. Found "
+            f"delta = {delta:g} with N = {records} records. Choose at most {0.1 / records:.0e}."
+        )
+
+
+def check_rounds(rounds: int) -> None:
+    if rounds < 1:
+        raise SettingError(f"`rounds` must be at least 1. Found {rounds}.")
+
+
+def _frontier(holds: Callable[[float], bool], holds_at: float, fails_at: float) -> float:
+    """The last point before the boundary of a monotone condition at which it was evaluated and holds."""
+    while True:
+        middle = (holds_at + fails_at) / 2
+        if middle in (holds_at, fails_at):
+            return holds_at
+        if holds(middle):
+            holds_at = middle
+        else:
+            fails_at = middle

@@ -1,0 +1,79 @@
+"""What an observer can take from an unprotected run: pure functions on what crosses the wire."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RANK_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """Rows that an attack reconstructed, and the share of them within tolerance of the truth."""
+
+    rows: Floats
+    fraction: float
+
+
+def labels_from_gradient(gradient: Floats) -> Ints:
+    """Labels 0/1 from the broadcast loss gradient: l'(z, 1) < 0 < l'(z, 0) for every margin loss."""
+    return (gradient < 0).astype(np.int64)
+
+
+def dual_from_broadcasts(broadcasts: Sequence[Floats]) -> Floats:
+    """u, a multiple of the loss gradient, from all broadcasts v_t = 2 u_t - u_(t-1) of ADMM sharing, u_0 = 0."""
+    dual = np.zeros_like(broadcasts[0])
+    for v in broadcasts:
+        dual = (v + dual) / 2
+    return dual
+
+
+def column_space(shares: Floats) -> Floats:
+    """An orthonormal basis, N x r, of what T shares D x_t (N x T) reveal of col(D)."""
+    left, values, _ = np.linalg.svd(shares, full_matrices=False)
+    return left[:, values > RANK_TOLERANCE * values[0]]
+
+
+def column_space_revealed(shares: Floats, matrix: Floats) -> float:
+    """The fraction of col(D) that the shares span."""
+    true = column_space(matrix)
+    seen = column_space(shares)
+    return float(np.linalg.norm(true.T @ seen) ** 2 / true.shape[1])
+
+
+def rows_from_shares(shares: Floats, matrix: Floats, known: Ints, tolerance: float = 1e-3) -> Recovery:
+    """Every record's features from T shares W (N x T) and known rows: W_known B = D_known, D = W B."""
+    mixing, *_ = np.linalg.lstsq(shares[known], matrix[known], rcond=None)
+    rows = shares @ mixing
+    unknown = np.setdiff1d(np.arange(matrix.shape[0]), known)
+    close = np.linalg.norm(rows[unknown] - matrix[unknown], axis=1) <= tolerance
+    return Recovery(rows, float(close.mean()))
+
+
+def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int = 9) -> Recovery:
+    """Every record whose value in ONE share equals that of a known record has that record's features."""
+    scale = float(np.max(np.abs(share))) or 1.0
+    keys = np.round(share / scale, digits)
+    book = {key: matrix[i] for key, i in zip(keys[known].tolist(), known.tolist(), strict=True)}
+    rows = np.array([book.get(key, np.full(matrix.shape[1], np.nan)) for key in keys.tolist()])
+    return Recovery(rows, float(np.mean(np.all(rows == matrix, axis=1))))
+
+
+def classes_by_equal_values(share: Floats, digits: int = 9) -> int:
+    """How many different records an observer of ONE share tells apart."""
+    scale = float(np.max(np.abs(share))) or 1.0
+    return int(np.unique(np.round(share / scale, digits)).size)
+
+
+def which_matrix(share: Floats, candidates: list[Floats]) -> int:
+    """The candidate data set whose column space contains the share best."""
+    residuals = []
+    for matrix in candidates:
+        basis = column_space(matrix)
+        residuals.append(float(np.linalg.norm(share - basis @ (basis.T @ share))))
+    return int(np.argmin(residuals))

@@ -3,8 +3,10 @@
 import typer
 
 from plait._version import __version__
+from plait.commands import cert
 
 app = typer.Typer(no_args_is_help=True, help="Train one model over columns that never leave their owners.")
+app.add_typer(cert.app, name="cert")
 
 
 @app.callback()

@@ -2,9 +2,10 @@
 
     record   "PLTJ" | seq u64 | size u64 | CRC-32 of the payload u32 | payload
 
-A record is written before anything that follows from it is sent, so killing the process loses nothing.  Making it
-durable against a power cut (fsync) takes milliseconds and so happens while the peers compute; the next record waits
-for it.  A record cut short by a crash is dropped when the journal is opened again: nothing followed from it.
+`append` writes at once, so that killing the process loses nothing, and makes the record durable against a power cut
+(fsync, which takes milliseconds) while the peers compute.  `append_behind` writes, too, while the peers compute.  The
+next append waits for the one before it: at most the newest record can be missing after a crash, and peers repeat
+their last two messages on request.  A record cut short by a crash is dropped when the journal is opened again.
 """
 
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from plait.errors import StorageError
 from plait.storage.files import sync_folder
+from plait.storage.state import Buffer
 
 _RECORD = struct.Struct("<4sQQI")
 _MAGIC = b"PLTJ"
@@ -41,12 +43,30 @@ class Journal:
         if new:
             sync_folder(path.parent)
         self.bytes = self._drop_torn_tail()
-        self._syncing: Future[None] | None = None
+        self._working: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1, "plait-sync")
 
-    def append(self, seq: int, parts: list[bytes | memoryview]) -> None:
+    def append(self, seq: int, parts: list[Buffer]) -> None:
         """Write one record; it survives the death of this process at once, and a power cut by the next append."""
         self.settle()
+        self._write(seq, parts)
+        self._working = self._pool.submit(os.fdatasync, self._file.fileno())
+
+    def append_behind(self, seq: int, parts: list[Buffer]) -> None:
+        """Write one record in the background; it is durable by the next append."""
+        self.settle()
+        self._working = self._pool.submit(self._write_and_sync, seq, parts)
+
+    def replace_behind(self, write_snapshot: Callable[[], None]) -> None:
+        """Write a snapshot that makes all records so far superfluous, then forget them, in the background."""
+        self.settle()
+        self._working = self._pool.submit(self._replace, write_snapshot)
+
+    def _write_and_sync(self, seq: int, parts: list[Buffer]) -> None:
+        self._write(seq, parts)
+        os.fdatasync(self._file.fileno())
+
+    def _write(self, seq: int, parts: list[Buffer]) -> None:
         check = 0
         for part in parts:
             check = zlib.crc32(part, check)
@@ -56,20 +76,18 @@ class Journal:
             self._file.write(part)
         self._file.flush()
         self.bytes += _RECORD.size + size
-        self._syncing = self._pool.submit(os.fdatasync, self._file.fileno())
+
+    def _replace(self, write_snapshot: Callable[[], None]) -> None:
+        write_snapshot()
+        self._file.truncate(0)
+        os.fdatasync(self._file.fileno())
+        self.bytes = 0
 
     def settle(self) -> None:
         """Wait until everything written so far is durable."""
-        if self._syncing is not None:
-            self._syncing.result()
-            self._syncing = None
-
-    def clear(self) -> None:
-        """Forget all records: a snapshot holds what they led to."""
-        self.settle()
-        self._file.truncate(0)
-        os.fsync(self._file.fileno())
-        self.bytes = 0
+        if self._working is not None:
+            self._working.result()
+            self._working = None
 
     def records(self) -> Iterator[Record]:
         """Every whole record, oldest first."""

@@ -10,7 +10,7 @@ import importlib
 import json
 import struct
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,13 +20,19 @@ CACHE = {"cache": True}
 _MAGIC = b"PLTS\x01"
 _SIZE = struct.Struct("<Q")
 _KINDS = "fiub"
+Buffer: TypeAlias = bytes | memoryview
 
 
 def encode(state: Any) -> bytes:
     """The state as bytes."""
-    arrays: list[bytes] = []
+    return b"".join(encode_parts(state))
+
+
+def encode_parts(state: Any) -> list[Buffer]:
+    """The same bytes in pieces, the arrays not copied."""
+    arrays: list[Buffer] = []
     outline = json.dumps(_outline(state, arrays), separators=(",", ":")).encode()
-    return b"".join([_MAGIC, _SIZE.pack(len(outline)), outline, *arrays])
+    return [_MAGIC, _SIZE.pack(len(outline)), outline, *arrays]
 
 
 def decode(data: bytes) -> Any:
@@ -45,7 +51,7 @@ def decode(data: bytes) -> Any:
     return state
 
 
-def _outline(value: Any, arrays: list[bytes]) -> Any:
+def _outline(value: Any, arrays: list[Buffer]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -53,7 +59,7 @@ def _outline(value: Any, arrays: list[bytes]) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in _KINDS:
             raise TypeError(f"a state may hold numeric arrays. Found {value.dtype}.")
-        arrays.append(np.ascontiguousarray(value).tobytes())
+        arrays.append(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
         return {"array": value.dtype.str, "shape": list(value.shape)}
     if isinstance(value, tuple | list):
         return {type(value).__name__: [_outline(item, arrays) for item in value]}

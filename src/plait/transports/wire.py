@@ -21,7 +21,7 @@ from plait.types import Array
 
 VERSION = 1
 CHUNK_BYTES = 1 << 20
-MAX_SCALARS = 4096
+MAX_SCALARS = 1 << 16
 MAX_SEQ = 1 << 62
 
 _HEADER = struct.Struct("<3sBBBHQI")

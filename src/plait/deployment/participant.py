@@ -1,0 +1,129 @@
+"""A party that survives being killed: it journals what it is asked, and answers a repeated question as before."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from plait.deployment.folder import RunFolder
+from plait.deployment.loading import Rows
+from plait.errors import ProtocolError, StorageError
+from plait.messages import Broadcast, Share
+from plait.party import Party
+from plait.storage import state
+from plait.storage.audit import AuditLog, digest, read_log
+from plait.storage.files import write_atomically
+from plait.storage.journal import Journal
+from plait.transports.control import Finished, Query, Ready
+
+_SMALLEST_JOURNAL = 1 << 20
+_PEER = "coordinator"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An exchange and the share that answered it."""
+
+    seq: int
+    share: Share
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a party needs to go on after exchange `last`."""
+
+    last: int
+    recent: tuple[Answered, ...]
+    state: Any
+
+
+class StoredParty:
+    """Answers broadcasts; its state is on disk before its answer leaves.
+
+    A snapshot is written when the journal of broadcasts has outgrown it; between two, the journal is replayed, and
+    what comes out must have the digest that the audit log has for what was sent.
+    """
+
+    def __init__(self, party: Party, folder: RunFolder, rows: Rows, ids: str) -> None:
+        self._party = party
+        self.folder = folder
+        self._rows = rows
+        self._ids = ids
+        self._recent: tuple[Answered, ...] = ()
+        self._last = 0
+        self._audit = AuditLog(folder.path / "audit.jsonl")
+        self._journal = Journal(folder.checkpoint / "journal")
+        self._snapshot = folder.checkpoint / "state"
+        self._snapshot_bytes = 0
+        self._restore()
+
+    @property
+    def ready(self) -> Ready:
+        """What the coordinator is told when the party joins."""
+        return Ready(len(self._rows.ids), self._ids, self._last)
+
+    def answer(self, seq: int, broadcast: Broadcast) -> Share:
+        """Take one step, or repeat the share of an exchange that has been answered."""
+        for answered in self._recent:
+            if answered.seq == seq:
+                self._audit.note("repeated", peer=_PEER, seq=seq)
+                return answered.share
+        if seq <= self._last:
+            raise ProtocolError(f"exchange {self._last} has been answered. Found a stale request for {seq}.")
+        self._audit.message("received", _PEER, seq, broadcast, digest(broadcast))
+        self._journal.append(seq, state.encode_parts(broadcast))
+        share = self._step(seq, broadcast)
+        self._audit.message("sent", _PEER, seq, share, digest(share))
+        if self._journal.bytes > max(_SMALLEST_JOURNAL, 4 * self._snapshot_bytes):
+            snapshot = Snapshot(self._last, self._recent, self._party.state)
+            self._journal.replace_behind(lambda: self._write(snapshot))
+        return share
+
+    def look_up(self, query: Query) -> Share:
+        raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
+
+    def finish(self, finished: Finished) -> None:
+        """Keep what was trained, and note how it ended."""
+        self._audit.note("finished", ok=finished.ok, reason=finished.reason)
+        if finished.ok:
+            self.folder.write_weights(self._rows.columns, self._party.weights)
+            self._rows.prepared.save(self.folder.path)
+            self.folder.write_history(finished.details.get("rounds", []))
+        self.folder.end("finished" if finished.ok else "failed", finished.reason)
+
+    def close(self) -> None:
+        self._journal.close()
+        self._audit.close()
+        self.folder.release()
+
+    def _step(self, seq: int, broadcast: Broadcast) -> Share:
+        share = self._party.handle(broadcast)
+        self._last = seq
+        self._recent = (*self._recent, Answered(seq, share))[-2:]
+        return share
+
+    def _write(self, snapshot: Snapshot) -> None:
+        data = state.encode(snapshot)
+        write_atomically(self._snapshot, data)
+        self._snapshot_bytes = len(data)
+
+    def _restore(self) -> None:
+        if self._snapshot.exists():
+            data = self._snapshot.read_bytes()
+            snapshot = state.decode(data)
+            self._snapshot_bytes = len(data)
+            self._last, self._recent = snapshot.last, snapshot.recent
+            self._party.resume(snapshot.state)
+        sent = self._sent_digests()
+        for record in self._journal.records():
+            if record.seq <= self._last:
+                continue
+            share = self._step(record.seq, state.decode(record.payload))
+            if sent.get(record.seq, digest(share)) != digest(share):
+                raise StorageError(
+                    f"resuming exchange {record.seq} must give the share that was sent. Found another. The data, "
+                    "the machine or the software has changed: restore it, or start over with --fresh."
+                )
+        self._audit.note("resumed" if self._last else "started", last=self._last)
+
+    def _sent_digests(self) -> dict[int, str]:
+        entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]
+        return {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "sent"}

@@ -12,6 +12,7 @@ from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson,
 from plait.methods.admm import Jacobi, Proximal
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.subspace import Subspace
 from plait.penalties import L1, L2, Ball, Box, ElasticNet, GroupLasso, LogPenalty, NonNegative, NoPenalty, Penalty
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ PENALTIES: Mapping[str, Any] = {
     "non-negative": NonNegative,
 }
 METHODS: Mapping[str, type[Method]] = {
+    "subspace": Subspace,
     "proximal": Proximal,
     "jacobi": Jacobi,
     "gauss-seidel": GaussSeidel,

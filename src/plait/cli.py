@@ -3,10 +3,15 @@
 import typer
 
 from plait._version import __version__
-from plait.commands import cert
+from plait.commands import cert, run
+from plait.commands.init import init
 
 app = typer.Typer(no_args_is_help=True, help="Train one model over columns that never leave their owners.")
+app.command()(init)
 app.add_typer(cert.app, name="cert")
+app.command()(run.fit)
+app.command()(run.coordinator)
+app.command()(run.party)
 
 
 @app.callback()
@@ -23,3 +28,7 @@ def version() -> None:
 def main() -> None:
     """The entry point of the `plait` command."""
     app()
+
+
+if __name__ == "__main__":
+    main()

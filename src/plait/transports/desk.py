@@ -28,6 +28,7 @@ class Desk:
         self.changed = threading.Condition()
         self.seen = time.monotonic()
         self.failure: str | None = None
+        self.told = False
         self._session: object | None = None
         self._previous: Ask | None = None
         self._pending: Ask | None = None

@@ -19,7 +19,7 @@ from plait.transports.tls import PlainText, Security, peer_name
 from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, unpack
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
-_POLL, _FAREWELL = 0.5, 10.0
+_POLL = 0.5
 
 Note = Callable[..., None]
 """Where the hub reports what happens: note(what, **facts)."""
@@ -73,9 +73,20 @@ class Hub:
 
     def ask(self, seq: int, requests: Mapping[str, Item]) -> dict[str, Share]:
         """Deliver every request and wait for every answer; a party may vanish and return meanwhile."""
+        self.put(seq, requests)
+        return {name: self.take(name) for name in requests}
+
+    def put(self, seq: int, requests: Mapping[str, Item]) -> None:
+        """Begin to deliver requests."""
         for name, item in requests.items():
             self._desks[name].put(seq, item)
-        return {name: self._await(self._desks[name]) for name in requests}
+
+    def take(self, name: str) -> Share:
+        """Wait for one party's answer."""
+        desk = self._desks[name]
+        while (share := desk.take(_POLL)) is None:
+            self._check(desk)
+        return share
 
     def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
         """An exchange that took place before a restart."""
@@ -93,23 +104,26 @@ class Hub:
                 self._check(desk)
             time.sleep(0.02)
 
-    def close(self, finished: Finished | None) -> None:
-        """Tell every party how it ended, or nothing when the run is to be resumed, and stop."""
-        if finished is not None:
-            for desk in self._desks.values():
-                desk.finish(finished)
-            deadline = time.monotonic() + _FAREWELL
-            while any(d.connected for d in self._desks.values()) and time.monotonic() < deadline:
-                time.sleep(0.01)
-        if self._server is not None:
-            self._server.stop(grace=0.2 if finished else None).wait()
+    def finish(self, finished: Finished, told: Callable[[str], None], patience: float) -> None:
+        """Tell every party how it ended; `told` hears who has kept its results; give up after `patience` seconds."""
+        waiting = {desk.name: desk for desk in self._desks.values() if not desk.told}
+        for desk in waiting.values():
+            desk.finish(finished)
+        deadline = time.monotonic() + patience
+        while waiting and time.monotonic() < deadline:
+            for name in [name for name, desk in waiting.items() if desk.told]:
+                told(name)
+                del waiting[name]
+            time.sleep(0.005)
 
-    def _await(self, desk: Desk) -> Share:
-        while True:
-            share = desk.take(_POLL)
-            if share is not None:
-                return share
-            self._check(desk)
+    def skip(self, name: str) -> None:
+        """This party has kept its results already."""
+        self._desks[name].told = True
+
+    def close(self) -> None:
+        """Stop listening; parties will try again until somebody answers or their patience ends."""
+        if self._server is not None:
+            self._server.stop(grace=0.2).wait()
 
     def _check(self, desk: Desk) -> None:
         if desk.failure is not None:
@@ -166,6 +180,8 @@ class Hub:
             raise _Refusal(
                 f"the coordinator is here to {terms.purpose}. Found {name!r} ready to {hello.purpose}.", True
             )
+        if self._desks[name].connected:
+            raise _Refusal(f"party {name!r} is here already. Found a second one under its name.", retry=True)
         return self._desks[name]
 
     def _compare(self, name: str, ready: Ready) -> None:
@@ -194,6 +210,8 @@ class Hub:
         while (item := desk.next(session)) is not None:
             if isinstance(item, Finished):
                 yield control.encode(item)
+                control.expect(_next(incoming), Finished)
+                desk.told = True
                 return
             yield from _question(item)
             desk.deliver(item.seq, self._listen(desk, incoming, _for(item, assembler), item.seq))

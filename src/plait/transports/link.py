@@ -1,5 +1,6 @@
 """A party's end: it dials the coordinator, answers, and dials again when the connection breaks."""
 
+import contextlib
 import queue
 import random
 import time
@@ -23,7 +24,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 class Participant(Protocol):
     """What answers at the party."""
 
-    ready: Ready
+    @property
+    def ready(self) -> Ready:
+        """What the coordinator is told when the party joins."""
+        ...
 
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
         """The share for this exchange; the stored one when it has been answered before."""
@@ -31,6 +35,10 @@ class Participant(Protocol):
 
     def look_up(self, query: Query) -> Share:
         """The party's part of the scores of these rows."""
+        ...
+
+    def finish(self, finished: Finished) -> None:
+        """Keep what there is to keep."""
         ...
 
 
@@ -108,12 +116,20 @@ class _Conversation:
             if frame.kind is Kind.CONTROL:
                 said = control.decode(frame)
                 if isinstance(said, Finished):
+                    participant.finish(said)
+                    self._acknowledge()
                     return said
                 self._react(said, frame.seq, participant)
                 continue
             done = assembler.add(frame)
             if done is not None and isinstance(done.message, Broadcast):
                 self._answer(done.seq, partial(participant.answer, done.seq, done.message))
+
+    def _acknowledge(self) -> None:
+        """Say that the results are kept, and let the coordinator end the stream."""
+        self._say.put([control.encode(Finished(True, "kept", {}))])
+        with contextlib.suppress(_Again):
+            self._next()
 
     def close(self) -> None:
         self._say.put(None)

@@ -75,7 +75,8 @@ class RunFolder:
                 f"{self.path} must hold run {status.run} of this job on these data. Found other data or another job. "
                 "Restore them, or start over with `plait coordinator --fresh`."
             )
-        self.write(replace(found, status="running", reason=""))
+        if found.status != "finished":
+            self.write(replace(found, status="running", reason=""))
         return found
 
     @property

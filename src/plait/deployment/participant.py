@@ -53,6 +53,7 @@ class StoredParty:
         self._journal = Journal(folder.checkpoint / "journal")
         self._snapshot = folder.checkpoint / "state"
         self._snapshot_bytes = 0
+        self._kept = folder.status.status == "finished"
         self._restore()
 
     @property
@@ -81,13 +82,15 @@ class StoredParty:
         raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
 
     def finish(self, finished: Finished) -> None:
-        """Keep what was trained, and note how it ended."""
+        """Keep what was trained, and note how it ended; once is enough."""
+        if self._kept:
+            return
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
         if finished.ok:
             self.folder.write_weights(self._rows.columns, self._party.weights)
             self._rows.prepared.save(self.folder.path)
             self.folder.write_history(finished.details.get("rounds", []))
-        self.folder.end("finished" if finished.ok else "failed", finished.reason)
+        self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
 
     def close(self) -> None:
         self._journal.close()
@@ -106,13 +109,16 @@ class StoredParty:
         self._snapshot_bytes = len(data)
 
     def _restore(self) -> None:
+        sent = self._sent_digests()
+        if self._kept:
+            self._last = max(sent, default=0)
+            return
         if self._snapshot.exists():
             data = self._snapshot.read_bytes()
             snapshot = state.decode(data)
             self._snapshot_bytes = len(data)
             self._last, self._recent = snapshot.last, snapshot.recent
             self._party.resume(snapshot.state)
-        sent = self._sent_digests()
         for record in self._journal.records():
             if record.seq <= self._last:
                 continue

@@ -49,8 +49,8 @@ class Desk:
 
     def remember(self, seq: int, item: Item, share: Share) -> None:
         """A request that was answered before a restart."""
-        self.put(seq, item)
-        with self.changed:
+        with self.changed:  # as one step: a party that has joined already must not be asked
+            self.put(seq, item)
             self._answer = share
 
     def finish(self, finished: Finished) -> None:
@@ -69,8 +69,8 @@ class Desk:
 
     def _check(self, last: int) -> list[Ask]:
         pending, previous = self._pending, self._previous
-        if pending is None or last in (pending.seq, pending.before):
-            return []
+        if pending is None or last >= pending.before:
+            return []  # the party itself refuses what it has answered too long ago to repeat
         if previous is not None and last == previous.before:
             return [previous]
         raise ProtocolError(

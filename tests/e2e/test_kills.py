@@ -1,0 +1,109 @@
+"""SIGKILL at fixed points of the protocol, and at random ones: a restart ends with the same bits."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from .conftest import Job, JobMaker
+
+OPTIONS: dict[str, object] = {"rounds": 30, "rows": 6000, "patience": 8}
+"""30 rounds of 48 kB broadcasts: the party's journal passes the size at which it is replaced by a snapshot."""
+
+JOURNAL = "plait.storage.journal:Journal"
+PARTY = "plait.deployment.participant:StoredParty"
+FOLDER = "plait.deployment.folder:RunFolder"
+RUN = "plait.deployment.coordinating:_Run"
+POINTS = {
+    "party, before it journals": ("shop", f"{JOURNAL}.append", "before", 9),
+    "party, journalled but not computed": ("shop", f"{JOURNAL}.append", "after", 9),
+    "party, computed but not sent": ("shop", f"{PARTY}.answer", "after", 9),
+    "coordinator, asked but not answered": ("bank", "plait.transports.hub:Hub.put", "after", 9),
+    "coordinator, answered but not journalled": ("bank", f"{JOURNAL}._write_and_sync", "before", 9),
+    "party, results kept but not acknowledged": ("shop", f"{PARTY}.finish", "after", 1),
+}
+MORE_POINTS = {
+    "party, at its first message": ("shop", f"{PARTY}.answer", "before", 1),
+    "party, while writing its snapshot": ("shop", f"{PARTY}._write", "before", 1),
+    "party, snapshot written but journal not forgotten": ("shop", f"{PARTY}._write", "after", 1),
+    "party, just after its snapshot": ("shop", f"{JOURNAL}._replace", "after", 1),
+    "party, before it keeps its results": ("shop", f"{PARTY}.finish", "before", 1),
+    "party, weights written": ("shop", f"{FOLDER}.write_weights", "after", 1),
+    "coordinator, journalled": ("bank", f"{JOURNAL}._write_and_sync", "after", 9),
+    "coordinator, at its first exchange": ("bank", "plait.transports.hub:Hub.take", "after", 1),
+    "coordinator, model written": ("bank", f"{FOLDER}.write_model", "after", 1),
+    "coordinator, before a party is marked as told": ("bank", f"{RUN}._mark_told", "before", 1),
+    "coordinator, all told": ("bank", f"{RUN}._mark_told", "after", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return JobMaker(tmp_path_factory.mktemp("undisturbed")).undisturbed(**OPTIONS)
+
+
+def check(job: Job, point: tuple[str, str, str, int], expected: dict[str, str]) -> None:
+    victim, target, when, count = point
+    for name in job.parties:
+        job.start(name, killed_at=(target, when, str(count)) if name == victim else None)
+    assert job.wait(victim) == -signal.SIGKILL, job.log(victim)
+    job.start(victim)
+    for name in job.programs:
+        assert job.wait(name) == 0, job.log(name)
+    assert job.result() == expected
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_killed_program_resumes_to_the_same_bits(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected: dict[str, str]
+) -> None:
+    check(jobs(**OPTIONS), point, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", MORE_POINTS.values(), ids=MORE_POINTS)
+def test_killed_program_resumes_at_every_other_point(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected: dict[str, str]
+) -> None:
+    check(jobs(**OPTIONS), point, expected)
+
+
+@pytest.mark.parametrize("together", [1])
+def test_all_programs_killed_at_once_resume(jobs: JobMaker, expected: dict[str, str], together: int) -> None:
+    job = jobs(**OPTIONS)
+    job.start("bank", killed_at=(f"{JOURNAL}._write_and_sync", "before", "7"))
+    job.start("shop", killed_at=(f"{JOURNAL}.append", "after", "8"))
+    job.wait("bank")
+    job.kill("shop")
+    for name in job.parties:
+        job.start(name)
+    for name in job.programs:
+        assert job.wait(name) == 0, job.log(name)
+    assert job.result() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: int) -> None:
+    """20 kills per seed, 100 in all, of one of three programs or of all three."""
+    rng = random.Random(seed)
+    options = {"rounds": 1200, "rows": 2000, "parties": ("bank", "shop", "tele"), "patience": 120.0}
+    expected = jobs.undisturbed(**options)
+    job = jobs(**options)
+    for name in job.parties:
+        job.start(name)
+    kills = 0
+    while kills < 20 and job.programs["bank"].poll() is None:
+        time.sleep(rng.uniform(0.5, 4.0))
+        alive = [name for name in job.parties if job.programs[name].poll() is None]
+        victims = alive if rng.random() < 0.2 else [rng.choice(alive)] if alive else []
+        for name in victims:
+            job.kill(name)
+        kills += len(victims)
+        for name in victims:
+            job.start(name)
+    for name in job.programs:
+        assert job.wait(name, 300) == 0, job.log(name)
+    assert kills >= 10
+    assert job.result() == expected

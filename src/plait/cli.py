@@ -3,7 +3,7 @@
 import typer
 
 from plait._version import __version__
-from plait.commands import cert, run
+from plait.commands import cert, predict, run
 from plait.commands.init import init
 
 app = typer.Typer(no_args_is_help=True, help="Train one model over columns that never leave their owners.")
@@ -12,6 +12,9 @@ app.add_typer(cert.app, name="cert")
 app.command()(run.fit)
 app.command()(run.coordinator)
 app.command()(run.party)
+app.command()(predict.predict)
+app.command()(predict.evaluate)
+app.command()(predict.serve)
 
 
 @app.callback()

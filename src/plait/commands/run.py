@@ -69,7 +69,7 @@ def coordinator(
     file = read_party(job_file, job.coordinator.name, config)
     local = [file] if job.coordinator.name in job.parties and not alone else []
     security = security_of(file, certificates, insecure, insecure_anywhere)
-    address = listen or file.network.listen or _everywhere(job, insecure)
+    address = listen_address(job, file, listen, insecure)
     coordinate(job, file, local, Listen(address, security), watcher(log), fresh)
 
 
@@ -106,9 +106,10 @@ def security_of(file: PartyFile, folder: Path | None, insecure: bool, anywhere: 
     return Identity.load(Folder(folder or file.path(file.network.certificates)), file.name)
 
 
-def _everywhere(job: Job, insecure: bool) -> str:
+def listen_address(job: Job, file: PartyFile, given: str, insecure: bool) -> str:
+    """Where the coordinator listens: as typed, as in its file, or at the job's port on all interfaces."""
     host, _, port = job.coordinator.address.rpartition(":")
-    return f"{host}:{port}" if insecure else f"[::]:{port}"
+    return given or file.network.listen or (f"{host}:{port}" if insecure else f"[::]:{port}")
 
 
 def _stop_on_sigterm() -> None:

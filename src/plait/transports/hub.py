@@ -38,6 +38,11 @@ class Terms:
     ids: str
     patience: float
 
+    @property
+    def aligned(self) -> bool:
+        """Whether all parties must hold the same rows; a service asks for rows by id instead."""
+        return bool(self.ids)
+
 
 class _Refusal(Exception):
     def __init__(self, reason: str, retry: bool = False) -> None:
@@ -185,6 +190,8 @@ class Hub:
         return self._desks[name]
 
     def _compare(self, name: str, ready: Ready) -> None:
+        if not self._terms.aligned:
+            return
         if ready.rows != self._terms.rows:
             raise _Refusal(
                 f"all parties must hold the same rows. Found {self._terms.rows} at the coordinator and {ready.rows} "

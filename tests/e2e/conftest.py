@@ -31,7 +31,7 @@ penalty = {{ name = "l2", alpha = 1e-3 }}
 {method}
 [stopping]
 max_rounds = {rounds}
-tol = 1e-12
+tol = {tol}
 """
 
 
@@ -82,6 +82,12 @@ class Job:
             assert time.monotonic() < deadline, f"{name} never said {text!r}: {self.log(name)}"
             time.sleep(0.01)
 
+    def finished(self, name: str) -> bool:
+        """Whether this program's part of the newest run is done and kept."""
+        role = "coordinator" if name == self.label else name
+        files = sorted((self.folder / "runs").glob(f"*/{role}/run.json"))
+        return bool(files) and '"finished"' in files[-1].read_text()
+
     def result(self) -> dict[str, str]:
         """The newest run's weights and intercept, as text, which is exact."""
         run = max((self.folder / "runs").iterdir())
@@ -99,6 +105,7 @@ def make_job(
     rounds: int = 40,
     rows: int = 400,
     patience: float = 30,
+    tol: float = 1e-12,
 ) -> Job:
     rng = np.random.default_rng(0)
     label = parties[0]
@@ -123,6 +130,7 @@ def make_job(
         method=method,
         rounds=rounds,
         patience=patience,
+        tol=tol,
     )
     (folder / "job.toml").write_text(text)
     throw_away_certificates(read_job(folder / "job.toml"), Folder(folder / "certs"))

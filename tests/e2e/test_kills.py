@@ -86,24 +86,36 @@ def test_all_programs_killed_at_once_resume(jobs: JobMaker, expected: dict[str, 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: int) -> None:
-    """20 kills per seed, 100 in all, of one of three programs or of all three."""
+    """At least 20 kills per seed, 100 in all, of one of three programs or of all three."""
     rng = random.Random(seed)
-    options = {"rounds": 3000, "rows": 1000, "parties": ("bank", "shop", "tele"), "patience": 120.0}
+    options: dict[str, object] = {
+        "method": 'name = "proximal"\nacceleration = 0',
+        "tol": 0.0,
+        "rounds": 1500,
+        "rows": 1000,
+        "parties": ("bank", "shop", "tele"),
+        "patience": 60.0,
+    }
     expected = jobs.undisturbed(**options)
     job = jobs(**options)
     for name in job.parties:
         job.start(name)
     kills = 0
-    while kills < 20 and job.programs["bank"].poll() is None:
-        time.sleep(rng.uniform(0.5, 4.0))
+    while not job.finished("bank"):
+        time.sleep(rng.uniform(1.0, 5.0))
         alive = [name for name in job.parties if job.programs[name].poll() is None]
         victims = alive if rng.random() < 0.2 else [rng.choice(alive)] if alive else []
+        if kills >= 20:
+            break
         for name in victims:
             job.kill(name)
         kills += len(victims)
         for name in victims:
-            job.start(name)
+            if not job.finished("bank"):
+                job.start(name)
     for name in job.programs:
-        assert job.wait(name, 300) == 0, job.log(name)
+        assert job.finished(name) or job.wait(name, 300) == 0, job.log(name)
+    for name in job.programs:
+        job.wait(name, 60)
     assert kills >= 20
     assert job.result() == expected

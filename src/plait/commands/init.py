@@ -33,7 +33,9 @@ def init(
     if name and name not in (*parties, label_party):
         raise ConfigError(f"--name must be one of {', '.join(parties)}. Found {name!r}.")
     text = templates.JOB.format(losses=", ".join(LOSSES), penalties=", ".join(PENALTIES), methods=", ".join(METHODS))
-    _write(folder / "job.toml", text if job is None else job.read_text(encoding="utf-8"))
+    place = folder / "job.toml"
+    if job is None or place.resolve() != job.resolve():
+        _write(place, text if job is None else job.read_text(encoding="utf-8"))
     for party in chosen:
         _write(folder / f"{party}.toml", _party_file(party, party == label_party))
         if party in _COLUMNS:

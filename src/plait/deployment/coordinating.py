@@ -115,6 +115,7 @@ class _Run:
                 self.hub.skip(name)
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
+        self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
 
     def train(self) -> Outcome:
         journal = Journal(self.folder.checkpoint / "journal")

@@ -21,6 +21,9 @@ from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, unpa
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
 
+CHECK, CHECKED = "check", "identity, versions and job agree"
+"""The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
+
 Note = Callable[..., None]
 """Where the hub reports what happens: note(what, **facts)."""
 
@@ -101,7 +104,7 @@ class Hub:
     def wait_for_all(self, waiting: Callable[[list[str]], None]) -> None:
         """Wait until every party has joined; `waiting` is told who is missing, when that changes."""
         told: list[str] | None = None
-        while absent := [d.name for d in self._desks.values() if not d.connected]:
+        while absent := [d.name for d in self._desks.values() if not (d.connected or d.told)]:
             if absent != told:
                 waiting(absent)
                 told = absent
@@ -156,7 +159,8 @@ class Hub:
             self._note("joined", peer=desk.name, last=ready.last, address=context.peer())
             yield from self._talk(desk, session, incoming, again)
         except _Refusal as refusal:
-            self._note("refused", peer=context.peer(), reason=str(refusal))
+            what = "checked" if refusal.answer.reason == CHECKED else "refused"
+            self._note(what, peer=context.peer(), reason=str(refusal))
             yield control.encode(refusal.answer)
         except ProtocolError as error:
             self._note("refused", peer=desk.name if desk else context.peer(), reason=str(error))
@@ -181,6 +185,8 @@ class Hub:
             )
         if not hmac.compare_digest(hello.job, terms.job):
             raise _Refusal(f"all parties must have the same job file. Found another at {name!r}. Send it again.")
+        if hello.purpose == CHECK:
+            raise _Refusal(CHECKED, retry=True)
         if hello.purpose != terms.purpose:
             raise _Refusal(
                 f"the coordinator is here to {terms.purpose}. Found {name!r} ready to {hello.purpose}.", True

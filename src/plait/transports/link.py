@@ -77,12 +77,29 @@ class Link:
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
+    def check(self, hello: Hello) -> str:
+        """What the coordinator says to a party that only asks; TransportError when it cannot be reached."""
+        channel = self._channel()
+        conversation = _Conversation(channel, hello, _no_run)
+        try:
+            conversation.run()
+        except _Again as again:
+            return str(again)
+        finally:
+            conversation.close()
+            channel.close()
+        return "it answered"
+
     def _channel(self) -> grpc.Channel:
         if isinstance(self._security, PlainText):
             return grpc.insecure_channel(self._address, _CLIENT_OPTIONS)
         # The coordinator is known by the name in its certificate, wherever it runs.
         options = [*_CLIENT_OPTIONS, ("grpc.ssl_target_name_override", self._coordinator)]
         return grpc.secure_channel(self._address, self._security.client(), options)
+
+
+def _no_run(welcome: Welcome) -> Participant:
+    raise ProtocolError(f"a check must not join a run. Found {welcome.run}.")
 
 
 class _Again(Exception):

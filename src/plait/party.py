@@ -26,6 +26,10 @@ class Party:
         """All that changes from message to message."""
         return self._state
 
+    def answer_from(self, state: Any, broadcast: Broadcast) -> Share:
+        """What was, or would have been, sent from this state; nothing changes."""
+        return self._side.respond(state, broadcast)[1]
+
     def resume(self, state: Any) -> None:
         """Go on from a state that was stored."""
         self._state = state

@@ -8,8 +8,11 @@ import pytest
 
 from .conftest import Job, JobMaker
 
-OPTIONS: dict[str, object] = {"rounds": 30, "rows": 6000, "patience": 8}
-"""30 rounds of 48 kB broadcasts: the party's journal passes the size at which it is replaced by a snapshot."""
+OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 60}
+"""A small state: the party's journal holds states."""
+
+LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 60}
+"""A large state: the party's journal holds broadcasts until a snapshot replaces them."""
 
 JOURNAL = "plait.storage.journal:Journal"
 PARTY = "plait.deployment.participant:StoredParty"
@@ -17,25 +20,40 @@ FOLDER = "plait.deployment.folder:RunFolder"
 RUN = "plait.deployment.coordinating:_Run"
 POINTS = {
     "party, before it journals": ("shop", f"{JOURNAL}.append", "before", 9),
-    "party, journalled but not computed": ("shop", f"{JOURNAL}.append", "after", 9),
-    "party, computed but not sent": ("shop", f"{PARTY}.answer", "after", 9),
+    "party, journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 9),
     "coordinator, asked but not answered": ("bank", "plait.transports.hub:Hub.put", "after", 9),
-    "coordinator, answered but not journalled": ("bank", f"{JOURNAL}._write_and_sync", "before", 9),
+    "coordinator, answered but not journalled": ("bank", f"{JOURNAL}.append_behind", "before", 9),
     "party, results kept but not acknowledged": ("shop", f"{PARTY}.finish", "after", 1),
 }
 MORE_POINTS = {
     "party, at its first message": ("shop", f"{PARTY}.answer", "before", 1),
-    "party, while writing its snapshot": ("shop", f"{PARTY}._write", "before", 1),
-    "party, snapshot written but journal not forgotten": ("shop", f"{PARTY}._write", "after", 1),
-    "party, just after its snapshot": ("shop", f"{JOURNAL}._replace", "after", 1),
+    "party, audited but not sent": ("shop", f"{PARTY}.answer", "after", 9),
     "party, before it keeps its results": ("shop", f"{PARTY}.finish", "before", 1),
     "party, weights written": ("shop", f"{FOLDER}.write_weights", "after", 1),
-    "coordinator, journalled": ("bank", f"{JOURNAL}._write_and_sync", "after", 9),
+    "coordinator, journalled": ("bank", f"{JOURNAL}.append_behind", "after", 9),
     "coordinator, at its first exchange": ("bank", "plait.transports.hub:Hub.take", "after", 1),
     "coordinator, model written": ("bank", f"{FOLDER}.write_model", "after", 1),
-    "coordinator, before a party is marked as told": ("bank", f"{RUN}._mark_told", "before", 1),
     "coordinator, all told": ("bank", f"{RUN}._mark_told", "after", 1),
 }
+SNAPSHOT_POINTS = {
+    "before the snapshot": ("shop", f"{PARTY}._write", "before", 1),
+    "snapshot written, journal not forgotten": ("shop", f"{PARTY}._write", "after", 1),
+    "after the snapshot": ("shop", f"{JOURNAL}._replace", "after", 1),
+    "some messages later": ("shop", f"{JOURNAL}.append", "after", 8),
+}
+
+
+@pytest.fixture(scope="module")
+def expected_of_large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return JobMaker(tmp_path_factory.mktemp("large")).undisturbed(**LARGE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", SNAPSHOT_POINTS.values(), ids=SNAPSHOT_POINTS)
+def test_killed_around_its_snapshot_a_party_resumes(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected_of_large: dict[str, str]
+) -> None:
+    check(jobs(**LARGE), point, expected_of_large)
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +87,14 @@ def test_killed_program_resumes_at_every_other_point(
     check(jobs(**OPTIONS), point, expected)
 
 
-@pytest.mark.parametrize("together", [1])
-def test_all_programs_killed_at_once_resume(jobs: JobMaker, expected: dict[str, str], together: int) -> None:
+@pytest.mark.slow
+def test_coordinator_that_forgot_whom_it_told_ends_by_itself(jobs: JobMaker, expected: dict[str, str]) -> None:
+    check(jobs(**{**OPTIONS, "patience": 15}), ("bank", f"{RUN}._mark_told", "before", 1), expected)
+
+
+def test_all_programs_killed_at_once_resume(jobs: JobMaker, expected: dict[str, str]) -> None:
     job = jobs(**OPTIONS)
-    job.start("bank", killed_at=(f"{JOURNAL}._write_and_sync", "before", "7"))
+    job.start("bank", killed_at=(f"{JOURNAL}.append_behind", "before", "7"))
     job.start("shop", killed_at=(f"{JOURNAL}.append", "after", "8"))
     job.wait("bank")
     job.kill("shop")

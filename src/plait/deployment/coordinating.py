@@ -24,7 +24,7 @@ from plait.messages import Broadcast, Share
 from plait.protocol import Outcome, run
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
-from plait.storage.journal import Journal
+from plait.storage.journal import Journal, NoJournal, window
 from plait.transports.control import Finished
 from plait.transports.desk import Desk
 from plait.transports.hub import Hub, Terms
@@ -44,10 +44,10 @@ class Listen:
 class Everyone:
     """The channel to all parties: those in this process and those that dial in."""
 
-    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None) -> None:
+    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None, kept: int) -> None:
         self._local = local
         self._hub = hub
-        self._desks = {name: Desk(name) for name in local}
+        self._desks = {name: Desk(name, kept) for name in local}
 
     def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
         remote = {name: b for name, b in requests.items() if name not in self._local}
@@ -76,19 +76,21 @@ class Everyone:
 class _Run:
     """One run at the coordinator: its folder, its parties, and how it ends."""
 
-    def __init__(self, job: Job, file: PartyFile, fresh: bool, progress: Progress) -> None:
+    def __init__(self, job: Job, file: PartyFile, fresh: bool, lasting: bool, progress: Progress) -> None:
         self.job = job
+        self.lasting = lasting
         self.progress = progress
         self.labels = load_labels(job, file)
         runs = file.path(file.runs)
-        resumed = None if fresh else find_run(runs, COORDINATOR, job.digest, RESUMABLE)
-        if resumed is None:
+        folder = None if fresh else find_run(runs, COORDINATOR, job.digest, RESUMABLE)
+        self.resumed = folder is not None
+        if folder is None:
             name, key = new_run()
-            resumed = RunFolder(runs / name / COORDINATOR)
+            folder = RunFolder(runs / name / COORDINATOR)
         else:
-            name, key = resumed.status.run, resumed.status.key
+            name, key = folder.status.run, folder.status.key
             progress.say(f"resuming run {name}")
-        self.folder, self.name, self.key = resumed, name, key
+        self.folder, self.name, self.key = folder, name, key
         self.folder.begin(Status(name, job.digest, COORDINATOR, key))
         self.ids = keyed_digest(self.labels.ids, bytes.fromhex(key))
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
@@ -99,28 +101,29 @@ class _Run:
         """Let parties take part in this process."""
         for file in files:
             rows = load_rows(self.job, file)
-            party = open_participant(self.job, file, rows, self.name, self.key)
+            party = open_participant(self.job, file, rows, self.name, self.key, self.lasting)
             self.local[file.name] = party
             _need_same_rows(file.name, self.labels, self.ids, party)
 
     def open_hub(self, listen: Listen) -> None:
         """Let the other parties dial in."""
         remote = tuple(name for name in self.job.parties if name not in self.local)
-        terms = Terms(
-            remote, self.job.digest, "fit", self.name, self.key, len(self.labels.ids), self.ids, self._patience
-        )
+        rows = len(self.labels.ids)
+        terms = Terms(remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows))
         self.hub = Hub(terms, self._note)
         for name in remote:
             if self._told(name).exists():
                 self.hub.skip(name)
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
-        self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
+        if not self.resumed:  # a party whose part is done may never come back
+            self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
 
     def train(self) -> Outcome:
-        journal = Journal(self.folder.checkpoint / "journal")
+        lag = window(len(self.labels.ids)) - 1
+        journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
-            transport = Journaled(Everyone(self.local, self.hub), journal, self.audit)
+            transport = Journaled(Everyone(self.local, self.hub, lag + 1), journal, self.audit)
             self._coordinator = Coordinator(make_task(self.job, self.labels), self.job.method)
             return run(self._coordinator, transport, self.job.stopping, [self.progress.round])
         finally:
@@ -197,7 +200,8 @@ def coordinate(
 ) -> Path:
     """Train the job, or resume it; returns the coordinator's run folder."""
     with threadpool_limits(job.run.threads):
-        this = _Run(job, file, fresh, progress)
+        lasting = listen is not None  # a simulation is simply run again
+        this = _Run(job, file, fresh or not lasting, lasting, progress)
         try:
             this.admit_locally(local)
             if listen is not None:

@@ -11,8 +11,8 @@ from typing import Protocol
 from plait.errors import StorageError
 from plait.messages import Broadcast, Share
 from plait.storage import state
-from plait.storage.audit import AuditLog, digest
-from plait.storage.journal import Journal
+from plait.storage.audit import AuditLog
+from plait.storage.journal import Journal, NoJournal
 
 
 class Channel(Protocol):
@@ -35,7 +35,7 @@ class Exchange:
 class Journaled:
     """A transport over a channel, with a journal and an audit log."""
 
-    def __init__(self, channel: Channel, journal: Journal, audit: AuditLog) -> None:
+    def __init__(self, channel: Channel, journal: Journal | NoJournal, audit: AuditLog) -> None:
         self._channel = channel
         self._journal = journal
         self._audit = audit
@@ -44,16 +44,16 @@ class Journaled:
         self.replayed = 0
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
-        asked = _digests(requests)
+        asked = {name: broadcast.digest for name, broadcast in requests.items()}
         before = self._recorded(requests, asked)
         if before is not None:
             return before
         self._seq += 1
         for name, broadcast in requests.items():
-            self._audit.message("sent", name, self._seq, broadcast, asked[name])
+            self._audit.message("sent", name, self._seq, broadcast)
         shares = self._channel.ask(self._seq, requests)
         for name, share in shares.items():
-            self._audit.message("received", name, self._seq, share, digest(share))
+            self._audit.message("received", name, self._seq, share)
         record = Exchange(asked, _closing(requests), shares)
         self._journal.append_behind(self._seq, state.encode_parts(record))
         return shares
@@ -78,10 +78,3 @@ class Journaled:
 
 def _closing(requests: Mapping[str, Broadcast]) -> bool:
     return any(broadcast.closing for broadcast in requests.values())
-
-
-def _digests(requests: Mapping[str, Broadcast]) -> dict[str, str]:
-    """One digest per party, computed once per message."""
-    known = {id(broadcast): broadcast for broadcast in requests.values()}
-    digests = {key: digest(broadcast) for key, broadcast in known.items()}
-    return {name: digests[id(broadcast)] for name, broadcast in requests.items()}

@@ -28,12 +28,12 @@ class Dial:
     security: Security
 
 
-def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str) -> StoredParty:
-    """The party's side of one run, new or resumed."""
+def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
+    """The party's side of one run, new or resumed; one that is not `lasting` keeps no checkpoint."""
     folder = RunFolder(file.path(file.runs) / run / file.name)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
-    return StoredParty(make_party(job, file.name, rows), folder, rows, ids)
+    return StoredParty(make_party(job, file.name, rows), folder, rows, ids, lasting)
 
 
 def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress) -> Path:

@@ -19,15 +19,6 @@ from plait.messages import Message
 _FIRST = "0" * 64
 
 
-def digest(message: Message) -> str:
-    """SHA-256 of a message's numbers."""
-    seal = hashlib.sha256(message.round.to_bytes(8, "little"))
-    seal.update(message.scalars.astype("<f8").tobytes())
-    if message.vector is not None:
-        seal.update(message.vector.astype("<f8", copy=False).data)
-    return seal.hexdigest()
-
-
 class AuditLog:
     """Appends to a log; opening an existing one checks it first."""
 
@@ -40,9 +31,9 @@ class AuditLog:
         for entry in read_log(path):
             self._seal = entry.seal
 
-    def message(self, what: str, peer: str, seq: int, message: Message, sealed: str) -> None:
-        """Record a message that was "sent" or "received"; `sealed` is its digest."""
-        self.note(what, peer=peer, seq=seq, round=message.round, bytes=message.bytes, digest=sealed)
+    def message(self, what: str, peer: str, seq: int, message: Message) -> None:
+        """Record a message that was "sent" or "received"."""
+        self.note(what, peer=peer, seq=seq, round=message.round, bytes=message.bytes, digest=message.digest)
 
     def note(self, what: str, **facts: Any) -> None:
         """Record anything else that matters: start, resume, refusals, the end."""

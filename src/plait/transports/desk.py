@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 
 from plait.errors import ProtocolError
@@ -21,16 +22,16 @@ class Ask:
 
 
 class Desk:
-    """One party's requests and answers.  The last request is kept: a party that lost power may need it again."""
+    """One party's requests and answers.  The last `kept` requests: a party that lost power may need them again."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, kept: int = 2) -> None:
         self.name = name
         self.changed = threading.Condition()
         self.seen = time.monotonic()
         self.failure: str | None = None
         self.told = False
         self._session: object | None = None
-        self._previous: Ask | None = None
+        self._past: deque[Ask] = deque(maxlen=kept)
         self._pending: Ask | None = None
         self._answer: Share | None = None
         self._finished: Finished | None = None
@@ -42,8 +43,9 @@ class Desk:
     def put(self, seq: int, item: Item) -> None:
         """Leave a request."""
         with self.changed:
-            self._previous = self._pending or self._previous
-            self._pending = Ask(seq, item, self._previous.seq if self._previous else 0)
+            if self._pending is not None:
+                self._past.append(self._pending)
+            self._pending = Ask(seq, item, self._pending.seq if self._pending else 0)
             self._answer = None
             self.changed.notify_all()
 
@@ -68,11 +70,12 @@ class Desk:
             return again
 
     def _check(self, last: int) -> list[Ask]:
-        pending, previous = self._pending, self._previous
+        pending = self._pending
         if pending is None or last >= pending.before:
             return []  # the party itself refuses what it has answered too long ago to repeat
-        if previous is not None and last == previous.before:
-            return [previous]
+        again = [ask for ask in self._past if ask.seq > last]
+        if again and again[0].before == last:
+            return again
         raise ProtocolError(
             f"party {self.name!r} must have answered exchange {pending.before}. Found {last} in its checkpoint. "
             "Its run folder was removed or replaced: restore it, or start over with `plait coordinator --fresh`."

@@ -40,6 +40,7 @@ class Terms:
     rows: int
     ids: str
     patience: float
+    kept: int = 2
 
     @property
     def aligned(self) -> bool:
@@ -59,7 +60,7 @@ class Hub:
     def __init__(self, terms: Terms, note: Note) -> None:
         self._terms = terms
         self._note = note
-        self._desks = {name: Desk(name) for name in terms.parties}
+        self._desks = {name: Desk(name, terms.kept) for name in terms.parties}
         self._server: grpc.Server | None = None
 
     def open(self, address: str, security: Security) -> int:

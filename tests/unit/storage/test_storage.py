@@ -13,7 +13,7 @@ from plait.messages import Share
 from plait.methods.admm import Iterate, Proximal, SharingState
 from plait.methods.base import Measured, Task
 from plait.storage import state
-from plait.storage.audit import AuditLog, digest, read_log
+from plait.storage.audit import AuditLog, read_log
 from plait.storage.journal import Journal, Record
 
 
@@ -87,7 +87,7 @@ def test_audit_log_continues_its_chain_and_shows_tampering(tmp_path: Path) -> No
     share = Share(1, np.arange(4.0), np.array([2.0]))
     log = AuditLog(path)
     log.note("started")
-    log.message("sent", "coordinator", 1, share, digest(share))
+    log.message("sent", "coordinator", 1, share)
     log.close()
     with path.open("ab") as file:
         file.write(b'{"torn')

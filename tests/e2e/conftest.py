@@ -54,8 +54,10 @@ class Job:
         named = [] if name == self.label else ["--name", name]
         return [sys.executable, "-m", "plait.cli", *role, str(self.file), *named, *more]
 
-    def start(self, name: str, *more: str, killed_at: tuple[str, str, str] | None = None) -> subprocess.Popen[bytes]:
-        command = self.command(name, *more)
+    def start(
+        self, name: str, *more: str, killed_at: tuple[str, str, str] | None = None, inside: str = ""
+    ) -> subprocess.Popen[bytes]:
+        command = [*(["ip", "netns", "exec", inside] if inside else []), *self.command(name, *more)]
         if killed_at is not None:
             command[1:3] = [str(Path(__file__).with_name("killed_at.py")), *killed_at]
         log = (self.folder / f"{name}.log").open("ab")

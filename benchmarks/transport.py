@@ -92,7 +92,7 @@ def in_process(path: Path, parties: int, rounds: int) -> float:
 
 def as_processes(path: Path) -> float:
     """Median milliseconds per round of `plait fit --processes`."""
-    command = [sys.executable, "-m", "plait.cli", "fit", str(path), "--processes", "--fresh"]
+    command = [sys.executable, "-m", "plait", "fit", str(path), "--processes", "--fresh"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return 1e3 * statistics.median(round_times(path.parent))
 

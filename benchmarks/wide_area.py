@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from slow_link import slow_link
 from threadpoolctl import threadpool_limits
 
 import plait
 from plait.certificates import Folder
 from plait.config import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
-from slow_link import slow_link
 
 MBIT, ONE_WAY = 100.0, 0.025
 ROWS, COLUMNS, ALPHA, GOAL = 100_000, 330, 1e-3, 1e-4
@@ -93,7 +93,7 @@ def _write_data(folder: Path, rows: int, columns: int) -> float:
 
 def _run(folder: Path, prefixes: list[list[str]], listen: str) -> None:
     job = str(folder / "job.toml")
-    plait_ = [sys.executable, "-m", "plait.cli"]
+    plait_ = [sys.executable, "-m", "plait"]
     commands = [
         [*prefixes[0], *plait_, "coordinator", job, "--listen", listen],
         [*prefixes[1], *plait_, "party", job, "--name", "p1"],

@@ -1,13 +1,18 @@
 """plait trains one model over columns that never leave their owners."""
 
 from plait._version import __version__
+from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
+from plait.estimators import VerticalLogisticRegression, VerticalRegression, VerticalSVC
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.methods.admm import Jacobi, Proximal
+from plait.methods.admm import Jacobi
+from plait.methods.augmented import Augmented
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.proximal import Proximal
+from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
 from plait.penalties import (
     L1,
@@ -26,6 +31,7 @@ from plait.stopping import Stopping
 __all__ = [
     "L1",
     "L2",
+    "Augmented",
     "Ball",
     "Box",
     "Cauchy",
@@ -54,10 +60,15 @@ __all__ = [
     "Proximal",
     "Round",
     "SettingError",
+    "Sgd",
     "Squared",
     "SquaredHinge",
     "Stopping",
     "Subspace",
+    "VerticalLogisticRegression",
+    "VerticalRegression",
+    "VerticalSVC",
     "__version__",
+    "datasets",
     "fit",
 ]

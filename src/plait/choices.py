@@ -9,9 +9,12 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from plait.errors import ConfigError, InputError, SettingError
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.methods.admm import Jacobi, Proximal
+from plait.methods.admm import Jacobi
+from plait.methods.augmented import Augmented
+from plait.methods.auto import choose_method
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.proximal import Proximal
 from plait.methods.subspace import Subspace
 from plait.penalties import L1, L2, Ball, Box, ElasticNet, GroupLasso, LogPenalty, NonNegative, NoPenalty, Penalty
 
@@ -40,6 +43,7 @@ PENALTIES: Mapping[str, Any] = {
 }
 METHODS: Mapping[str, type[Method]] = {
     "subspace": Subspace,
+    "augmented": Augmented,
     "proximal": Proximal,
     "jacobi": Jacobi,
     "gauss-seidel": GaussSeidel,
@@ -56,6 +60,18 @@ def penalty(value: Any, where: str) -> Penalty:
         return reduce(add, chosen)
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def method(value: Any, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
+    """A method from its name or a table; "auto" for the one that needs the fewest rounds."""
+    if value in ("auto", {"name": "auto"}):
+        return choose_method(loss, penalties).method
+    chosen: Method = choose(METHODS, value, where)
+    try:
+        chosen.check(loss, penalties)
+    except SettingError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return chosen
 
 
 def choose(known: Mapping[str, Any], value: Any, where: str) -> Any:

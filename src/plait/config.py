@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plait.choices import LOSSES, METHODS, build, choose, penalty
+from plait.choices import LOSSES, build, choose, method, penalty
 from plait.data.preparation import PrepareOptions
-from plait.errors import ConfigError, SettingError
+from plait.errors import ConfigError
 from plait.losses import Logistic, Loss
-from plait.methods.admm import Proximal
 from plait.methods.base import Method
 from plait.names import check_name
 from plait.penalties import L2, Penalty
@@ -72,9 +71,9 @@ class Job:
     parties: tuple[str, ...]
     coordinator: CoordinatorSpec
     penalties: Mapping[str, Penalty]
+    method: Method
     loss: Loss = field(default_factory=Logistic)
     intercept: bool = True
-    method: Method = field(default_factory=Proximal)
     stopping: Stopping = field(default_factory=Stopping)
     run: RunOptions = field(default_factory=RunOptions)
     digest: str = ""
@@ -154,23 +153,20 @@ def read_job(path: Path) -> Job:
     coordinator = build(CoordinatorSpec, table.get("coordinator", {}), f"{where}: coordinator")
     model = table.get("model", {})
     _need_keys(model, f"{where}: model", ("loss", "penalty", "penalties", "intercept"))
-    job = Job(
+    penalties = _penalties(model, parties, f"{where}: model")
+    loss = choose(LOSSES, model.get("loss", "logistic"), f"{where}: model.loss")
+    return Job(
         name=check_name(str(table.get("name", path.stem))),
         parties=parties,
         coordinator=coordinator,
-        penalties=_penalties(model, parties, f"{where}: model"),
-        loss=choose(LOSSES, model.get("loss", "logistic"), f"{where}: model.loss"),
+        penalties=penalties,
+        loss=loss,
         intercept=bool(model.get("intercept", True)),
-        method=choose(METHODS, table.get("method", "proximal"), f"{where}: method"),
+        method=method(table.get("method", "auto"), loss, penalties, f"{where}: method"),
         stopping=build(Stopping, table.get("stopping", {}), f"{where}: stopping"),
         run=build(RunOptions, table.get("run", {}), f"{where}: run"),
         digest=digest,
     )
-    try:
-        job.method.check(job.loss, job.penalties)
-    except SettingError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    return job
 
 
 def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile:

@@ -13,7 +13,7 @@ from plait.errors import InputError, SettingError
 from plait.history import History
 from plait.losses import Logistic, Loss
 from plait.matrix import Features
-from plait.methods.admm import Proximal
+from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Block, Method, Task
 from plait.party import Party
 from plait.penalties import L2, Penalty
@@ -39,6 +39,7 @@ class Fit:
     reason: str
     history: History
     method: Method
+    choice: str
     loss: Loss
 
     def scores(self, parts: Any) -> Array:
@@ -66,7 +67,7 @@ def fit(
     *,
     loss: Loss | None = None,
     penalty: Penalty | Sequence[Penalty] | Mapping[str, Penalty] | None = None,
-    method: Method | None = None,
+    method: Method | str = "auto",
     stopping: Stopping | None = None,
     fit_intercept: bool = False,
     sample_weight: Any = None,
@@ -79,21 +80,23 @@ def fit(
 
     parts          a list of matrices (N, d_m), or a dict name -> matrix: NumPy, SciPy sparse, pandas or polars
     y              labels (N,)
+    method         a method, or "auto" for the one that needs the fewest rounds; fit.choice says which and why
     penalty        one for all parties, or one per party (list or dict like parts)
     callbacks      each is called with the record of every round, as it happens
     seed           makes methods that draw random numbers repeat
     """
     read = read_parts(parts)
     loss = Logistic() if loss is None else loss
-    method = Proximal() if method is None else method
     stopping = Stopping() if stopping is None else stopping
     rows = read[0].matrix.shape[0]
     labels = loss.labels(read_labels(y, rows))
     weights = read_weights(sample_weight, rows)
     penalties = _penalties(penalty, read)
-    method.check(loss, penalties)
-    parties = {p.name: Party(p.name, Block(Features(p.matrix), penalties[p.name], loss, weights), method) for p in read}
-    coordinator = Coordinator(Task(loss, labels, weights, _names(read), fit_intercept), method)
+    choice = _choice(method, loss, penalties)
+    parties = {
+        p.name: Party(p.name, Block(Features(p.matrix), penalties[p.name], loss, weights), choice.method) for p in read
+    }
+    coordinator = Coordinator(Task(loss, labels, weights, _names(read), fit_intercept), choice.method)
     outcome = run(coordinator, InProcess({n: p.handle for n, p in parties.items()}), stopping, callbacks)
     if not outcome.reason.converged:
         warnings.warn(
@@ -106,14 +109,24 @@ def fit(
     return Fit(
         weights=trained if isinstance(parts, Mapping) else list(trained.values()),
         intercept=coordinator.intercept,
-        objective=outcome.history[-1].objective,
+        objective=outcome.history.last.objective,
         rounds=len(outcome.history),
         converged=outcome.reason.converged,
         reason=outcome.reason.text,
         history=outcome.history,
-        method=method,
+        method=choice.method,
+        choice=choice.reason,
         loss=loss,
     )
+
+
+def _choice(method: Method | str, loss: Loss, penalties: Mapping[str, Penalty]) -> Choice:
+    if method == "auto":
+        return choose_method(loss, penalties)
+    if not isinstance(method, Method):
+        raise SettingError(f'method must be "auto" or a plait method such as plait.Subspace(). Found {method!r}.')
+    method.check(loss, penalties)
+    return Choice(method, f"{type(method).__name__}: as asked")
 
 
 def _names(parts: Sequence[Part]) -> tuple[str, ...]:
@@ -131,6 +144,8 @@ def _penalties(given: Any, parts: Sequence[Part]) -> dict[str, Penalty]:
         if set(given) != set(names):
             raise SettingError(f"penalty must name exactly the parties {list(names)}. Found {list(given)}.")
         chosen = {name: given[name] for name in names}
+    elif not isinstance(given, Sequence):
+        raise SettingError(f"penalty must be a penalty, or one per party. Found {given!r}. Write plait.L2(0.1), say.")
     else:
         listed = list(given)
         if len(listed) != len(names):

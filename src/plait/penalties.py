@@ -13,8 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_root
+from plait.roots import cauchy_hessian, cauchy_root, half_log
 from plait.types import Array
+
+
+@dataclass(frozen=True)
+class Parabola:
+    """constant + x^T diag(curvature) x / 2, curvature (d,)."""
+
+    constant: float
+    curvature: Array
+
 
 Step: TypeAlias = "float | Array"
 """A step size, or for a separable penalty one per weight."""
@@ -68,17 +77,23 @@ class Penalty:
         g = self.ridge * x
         return g if self.shape is None else g + self.shape.shape_gradient(x)
 
-    def majoriser(self, x: Array) -> Array:
-        """Curvatures h (d,) with  penalty(x + s) <= penalty(x) + gradient(x) s + s^T diag(h) s / 2  for every s."""
-        h = np.full(x.shape, self.ridge)
-        return h if self.shape is None else h + self.shape.shape_majoriser(x)
+    def majoriser(self, at: Array, width: Array) -> "Parabola":
+        """A parabola above the penalty: it touches at `at`, or nearly where a kink within `width` is rounded off.
+
+        A smooth penalty is touched with its own slope, and a ridge is met exactly.
+        """
+        h = np.full(at.shape, self.ridge)
+        if self.shape is None:
+            return Parabola(0.0, h)
+        over = self.shape.shape_majoriser(at, width)
+        return Parabola(over.constant, over.curvature + h)
 
     def prox(self, v: Array, step: Step) -> Array:
         """argmin over x of  penalty(x) + ||x - v||^2 / (2 step)."""
         shrink = 1 + step * self.ridge
         x = v / shrink
-        if isinstance(self.shape, GroupLasso) and isinstance(self.feasible, Box):
-            x = self.feasible.project(x)  # the non-negative part first, then the group shrinkage
+        if self._positive_groups:
+            x = np.maximum(x, 0.0)  # the non-negative part first, then the group shrinkage
         if self.shape is not None:
             x = self.shape.shape_prox(x, step / shrink)
         return x if self.feasible is None else self.feasible.project(x)
@@ -88,13 +103,21 @@ class Penalty:
         shrink = 1 + step * self.ridge
         x = v / shrink
         jacobian: Array = np.ones_like(v) / shrink
-        if isinstance(self.shape, GroupLasso) and isinstance(self.feasible, Box):
-            jacobian = _chain(self.feasible.project_jacobian(x), jacobian)
-            x = self.feasible.project(x)
+        if self._positive_groups:
+            jacobian = jacobian * (x > 0)
+            x = np.maximum(x, 0.0)
         if self.shape is not None:
             jacobian = _chain(self.shape.shape_jacobian(x, step / shrink), jacobian)
             x = self.shape.shape_prox(x, step / shrink)
         return jacobian if self.feasible is None else _chain(self.feasible.project_jacobian(x), jacobian)
+
+    @property
+    def _positive_groups(self) -> bool:
+        """Groups whose weights must not be negative, alone or within a ball."""
+        kept = self.feasible
+        return isinstance(self.shape, GroupLasso) and (
+            isinstance(kept, Box) or (isinstance(kept, Ball) and kept.non_negative)
+        )
 
     def check(self, width: int) -> None:
         """Raise InputError when the penalty does not fit a party with `width` columns."""
@@ -134,8 +157,8 @@ class Shape(Penalty, ABC):
     def shape_gradient(self, x: Array) -> Array:
         raise SettingError(f"a method that needs the penalty's gradient cannot use {self!r}, which has kinks")
 
-    def shape_majoriser(self, x: Array) -> Array:
-        raise SettingError(f"a method that needs the penalty's curvature cannot use {self!r}, which has kinks")
+    @abstractmethod
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola": ...
 
 
 class FeasibleSet(Penalty, ABC):
@@ -188,6 +211,11 @@ class L1(Shape):
 
     def shape_jacobian(self, v: Array, step: Step) -> Array:
         return (np.abs(v) > step * self.alpha).astype(np.float64)
+
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """|x| <= x^2 / (2 q) + q / 2  for every q > 0."""
+        q = np.hypot(at, width)
+        return Parabola(self.alpha * float(q.sum()) / 2, self.alpha / q)
 
 
 @dataclass(frozen=True)
@@ -246,6 +274,11 @@ class GroupLasso(Shape):
         safe = np.where(norm > 0, norm, 1.0)
         return v * np.maximum(1 - step * self.alpha * weight / safe, 0.0)[member]
 
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """||x_g|| <= ||x_g||^2 / (2 q) + q / 2  for every q > 0."""
+        member, norm, weight = self._norms(np.hypot(at, width))
+        return Parabola(self.alpha * float(weight @ norm) / 2, self.alpha * (weight / norm)[member])
+
     def shape_jacobian(self, v: Array, step: Step) -> Array:
         member, norm, weight = self._norms(v)
         alive = norm > step * self.alpha * weight
@@ -270,14 +303,16 @@ class LogPenalty(Shape):
             raise SettingError(f"LogPenalty(scale) must be positive and finite. Found {self.scale}.")
 
     def shape_value(self, x: Array) -> float:
-        return self.alpha * self.scale**2 / 2 * float(np.log1p((x / self.scale) ** 2).sum())
+        return self.alpha * self.scale**2 * float(half_log(x / self.scale).sum())
 
     def shape_gradient(self, x: Array) -> Array:
-        return self.alpha * x / (1 + (x / self.scale) ** 2)
+        with np.errstate(over="ignore"):
+            return self.alpha * x / (1 + (x / self.scale) ** 2)
 
-    def shape_majoriser(self, x: Array) -> Array:
-        """The penalty is concave in x^2, so the parabola through x with the same slope lies above it."""
-        return self.alpha / (1 + (x / self.scale) ** 2)
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """The penalty is concave in x^2, so the parabola through `at` with the same slope lies above it."""
+        h = self.alpha / (1 + (at / self.scale) ** 2)
+        return Parabola(self.shape_value(at) - float(h @ (at * at)) / 2, h)
 
     def shape_prox(self, v: Array, step: Step) -> Array:
         return self.scale * cauchy_root(
@@ -285,8 +320,8 @@ class LogPenalty(Shape):
         )
 
     def shape_jacobian(self, v: Array, step: Step) -> Array:
-        r2 = (self.shape_prox(v, step) / self.scale) ** 2
-        return 1 / np.maximum(1 + step * self.alpha * (1 - r2) / (1 + r2) ** 2, 1e-3)
+        bend = cauchy_hessian(self.shape_prox(v, step) / self.scale)
+        return 1 / np.maximum(1 + step * self.alpha * bend, 1e-3)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from plait.methods.base import Measured
 _PATIENCE = 5
 _EXPLODED = 1e3
 _SLACK = 1e-3
+_WORSE = 0.05  # a good start may be close to the optimum, and a convergent run pass above it for a while
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Watch:
         residual = float(np.fmax(now.primal, now.dual))
         if np.isnan(now.objective) or not np.isfinite(residual):
             raise self._error(now, "the numbers are no longer finite")
-        if now.objective <= self._start + _SLACK * self._size:
+        if now.objective <= self._start + _WORSE * self._size:
             self._worse.clear()
             return
         self._worse.append(residual)

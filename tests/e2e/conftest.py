@@ -52,7 +52,7 @@ class Job:
         """The command line of a party's program."""
         role = ["coordinator"] if name == self.label else ["party"]
         named = [] if name == self.label else ["--name", name]
-        return [sys.executable, "-m", "plait.cli", *role, str(self.file), *named, *more]
+        return [sys.executable, "-m", "plait", *role, str(self.file), *named, *more]
 
     def start(
         self, name: str, *more: str, killed_at: tuple[str, str, str] | None = None, inside: str = ""

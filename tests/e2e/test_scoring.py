@@ -62,7 +62,7 @@ def run_command(job: Job, name: str, *arguments: str) -> None:
     log = (job.folder / f"{name}.log").open("ab")
     with log:
         job.programs[name] = subprocess.Popen(
-            [sys.executable, "-m", "plait.cli", arguments[0], str(job.file), *arguments[1:]], stdout=log, stderr=log
+            [sys.executable, "-m", "plait", arguments[0], str(job.file), *arguments[1:]], stdout=log, stderr=log
         )
 
 

@@ -32,7 +32,7 @@ def job_of(folder: Path, text: str) -> plait.config.Job:  # type: ignore[name-de
 def test_defaults_are_those_of_the_api(tmp_path: Path) -> None:
     job = job_of(tmp_path, MINIMAL)
     assert job.loss == plait.Logistic()
-    assert job.method == plait.Proximal()
+    assert job.method == plait.Subspace()
     assert job.stopping == plait.Stopping()
     assert job.penalties == {"a": plait.L2(1e-4), "b": plait.L2(1e-4)}
 

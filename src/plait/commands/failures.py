@@ -21,10 +21,11 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except PlaitError as error:
-            typer.secho(f"plait: {error}", fg=typer.colors.RED, err=True)
+            typer.secho("Error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+            typer.echo(str(error), err=True)
             sys.exit(1)
         except KeyboardInterrupt:
-            typer.secho("plait: interrupted. The same command resumes where it stopped.", err=True)
+            typer.secho("Interrupted. The same command resumes where it stopped.", err=True)
             sys.exit(130)
 
     return wrapped

@@ -20,7 +20,7 @@ intercept = true
 # shop = {{ name = "l1", alpha = 1e-3 }}
 
 [method]
-name = "subspace"                # {methods}; subspace needs a smooth loss and smooth penalties
+name = "auto"                    # the one with the fewest rounds; or {methods}, with their options
 
 [stopping]
 max_rounds = 200

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from plait.errors import InputError
+from plait.errors import DataTypeError, InputError
 from plait.types import Array
 
 
@@ -41,10 +41,12 @@ def read_parts(parts: Any) -> tuple[Part, ...]:
     return read
 
 
-def read_part(name: str, table: Any) -> Part:
-    """One party's table: NumPy, SciPy sparse, pandas or polars."""
-    columns = _column_names(table)
-    matrix = _as_csr(name, table) if sp.issparse(table) else _as_dense(name, table, columns)
+def read_part(name: str, table: Any, columns: tuple[str, ...] = ()) -> Part:
+    """One party's table: NumPy, SciPy sparse, pandas or polars; `columns` names the columns of one without names."""
+    if isinstance(table, Part):
+        return table
+    columns = columns or _column_names(table)
+    matrix = sound_csr(f"party {name!r}", table) if sp.issparse(table) else _as_dense(name, table, columns)
     rows, width = matrix.shape
     if width == 0:
         raise InputError(f"party {name!r} must hold at least one column. Found none. Leave the party out.")
@@ -110,7 +112,8 @@ def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"party {name!r} must bring numbers. {_first_text(values, columns)}") from error
+        kind = DataTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"party {name!r} must bring numbers. {_first_text(values, columns)} ({error})") from error
 
 
 def _first_text(values: Any, columns: tuple[str, ...]) -> str:
@@ -124,29 +127,32 @@ def _first_text(values: Any, columns: tuple[str, ...]) -> str:
     return "The table cannot be read as numbers."
 
 
-def _as_csr(name: str, table: Any) -> Any:
+def sound_csr(who: str, table: Any) -> Any:
+    """A SciPy sparse matrix as CSR of float64, once its indices are known to lie within its shape."""
     if np.iscomplexobj(table):
-        raise InputError(f"party {name!r} must bring real numbers. Complex data not supported.")
-    if table.format == "csr":
-        _check_indices(name, table)
+        raise InputError(f"{who} must bring real numbers. Complex data not supported.")
+    if table.ndim != 2:
+        raise InputError(f"{who} must bring a table with rows and columns. Found shape {table.shape}.")
+    if table.format in ("csr", "csc"):
+        _check_indices(who, table)
     matrix = sp.csr_matrix(table)
     return matrix if matrix.dtype == np.float64 else matrix.astype(np.float64)
 
 
-def _check_indices(name: str, matrix: Any) -> None:
-    """A CSR matrix whose index arrays overflowed, or were damaged, would read foreign memory in a product."""
-    rows, width = matrix.shape
+def _check_indices(who: str, matrix: Any) -> None:
+    """A matrix whose index arrays overflowed, or were damaged, would read foreign memory in a product."""
+    slow, fast = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
     pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
     sound = (
-        pointers.size == rows + 1
+        pointers.size == slow + 1
         and pointers[0] == 0
         and bool(np.all(np.diff(pointers) >= 0))
         and pointers[-1] <= indices.size
-        and (indices.size == 0 or (indices.min() >= 0 and indices.max() < width))
+        and (indices.size == 0 or (indices.min() >= 0 and indices.max() < fast))
     )
     if not sound:
         raise InputError(
-            f"party {name!r} must bring a sound CSR matrix. Found row pointers or column indices outside its shape "
+            f"{who} must bring a sound {matrix.format.upper()} matrix. Found pointers or indices outside its shape "
             f"{matrix.shape}; {pointers.dtype} may have overflowed. Rebuild it with 64-bit indices."
         )
 

@@ -132,7 +132,7 @@ class _Run:
     def keep(self, outcome: Outcome) -> None:
         """Write the results here, then at every party."""
         rounds: list[Round] = list(outcome.history)
-        last = rounds[-1]
+        last = outcome.history.last
         result = {
             "rounds_taken": len(rounds),
             "objective": last.objective,

@@ -44,7 +44,7 @@ def free_port() -> int:
 
 
 def _run_all(commands: list[list[str]]) -> None:
-    running = [subprocess.Popen([sys.executable, "-m", "plait.cli", *command]) for command in commands]
+    running = [subprocess.Popen([sys.executable, "-m", "plait", *command]) for command in commands]
     try:
         codes = [running[0].wait()]
         codes += [process.wait(_GRACE) for process in running[1:]]

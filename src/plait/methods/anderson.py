@@ -28,6 +28,8 @@ class Memory:
     def push(self, residual: Array, keep: int) -> "Memory":
         """Remember one more residual, forgetting the oldest beyond `keep`; forget all when the residual has grown."""
         norm = float(np.linalg.norm(residual))
+        if self.residuals and (self.last == 0 or norm == 0):  # nothing had moved, or nothing moves any more
+            return Memory().push(residual, keep)
         if norm > _GROWTH * self.last:
             return Memory((residual,), np.array([[norm * norm]]), self.first, norm, self.accepted)
         residuals = (*self.residuals, residual)[-keep:]

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from plait.composite import CompositeProblem, Quadratic
 from plait.local import conjugate_gradients
 from plait.matrix import Features
+from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
+_COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 _CG_TOLERANCE, _CG_STEPS = 1e-2, 60
 
 
@@ -74,14 +77,44 @@ def newton_direction(curvature: Curvature, gradient: Array, others: Others | Non
     square = weighted @ others.moves.T + others.penalty
     cross = curvature.features.adjoint(weighted.T)
     if not curvature.exact:
-        inverse = _filtered_inverse(square, np.sqrt(np.diag(square)))
+        inverse = _filtered_inverse(square, _scale(square))
         rhs = cross @ (inverse @ others.gradient) - gradient
         return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
     solved = curvature.inverse.solve(np.column_stack([gradient, cross]))
     newton, spread = solved[:, 0], solved[:, 1:]
     schur = square - cross.T @ spread
-    c = -_filtered_inverse((schur + schur.T) / 2, np.sqrt(np.diag(square))) @ (others.gradient - cross.T @ newton)
+    c = -_filtered_inverse((schur + schur.T) / 2, _scale(square)) @ (others.gradient - cross.T @ newton)
     return -newton - spread @ c
+
+
+def proximal_direction(
+    features: Features, penalty: Penalty, x: Array, gradient: Array, w: Array, others: Others | None
+) -> Array:
+    """d (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(x + d)."""
+    cross, inverse = np.zeros((x.size, 0)), np.zeros((0, 0))
+    if others is not None:
+        weighted = others.moves * w
+        cross = features.adjoint(weighted.T)
+        square = weighted @ others.moves.T + others.penalty
+        inverse = _filtered_inverse(square, _scale(square))
+        gradient = gradient - cross @ (inverse @ others.gradient)
+    lift = 1e-10 * float(features.weighted_column_squares(w).mean())
+    if features.primal_fits:
+        dense = features.weighted_gram(w) - cross @ inverse @ cross.T
+        dense[np.diag_indices_from(dense)] += lift
+        quadratic = Quadratic(lambda v: dense @ v, np.diag(dense).copy(), dense)
+    else:
+        diagonal = features.weighted_column_squares(w) - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
+        quadratic = Quadratic(
+            lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v, diagonal
+        )
+    linear = quadratic.apply(x) - gradient
+    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS) - x
+
+
+def _scale(square: Array) -> Array:
+    """The roots of a diagonal whose smallest entries rounding may have pushed below zero."""
+    return np.sqrt(np.maximum(np.abs(np.diag(square)), 1e-300))
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from plait.messages import Broadcast, Share
-from plait.methods.admm import Iterate, Sharing, SharingCoordinator, SharingState, vector_of
-from plait.methods.base import CoordinatorSide, Measured, Task
+from plait.methods.admm import Iterate, Sharing, SharingCoordinator, SharingState
+from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
 from plait.types import Array
 
 

@@ -1,49 +1,77 @@
-"""The coordinator's exact minimisation over a span of received vectors, at no communication.
+"""The coordinator's exact minimisations over vectors it has received, at no communication.
 
     c <- argmin over c of   sum_i w_i loss((z + P^T c)_i; y_i) + r^T c + c^T K c / 2
 
-A damped Newton method: the objective never grows, whatever the loss.
+over all c, or over 0 <= c <= 1.  Damped Newton methods: the objective never grows, whatever the loss.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from plait.composite import CompositeProblem, Quadratic
 from plait.methods.base import Task
+from plait.penalties import Box
 from plait.types import Array
 
 _STEPS, _HALVINGS = 50, 40
 _ARMIJO = 1e-4
+_PRECISION = 1e-13
+_FLAT = 1e-11
+_LEAST = 1e-4
+
+NewtonStep = Callable[[Array, Array, Array], Array]
+"""Gradient (K,), Hessian (K, K) and point (K,) to a step (K,)."""
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Coefficients (K,), the scores there (N,), and how much the objective fell."""
+    """Coefficients (K,), the scores there (N,), and the objective there."""
 
     coefficients: Array
     scores: Array
-    decrease: float
+    value: float
 
 
-def minimise_over_span(task: Task, z: Array, basis: Array, r: Array, k: Array, precision: float = 1e-13) -> Minimum:
-    """basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it."""
-    scale = _scales(task, basis, k)
+def minimise_over_span(task: Task, z: Array, basis: Array, r: Array, k: Array) -> Minimum:
+    """Over all c.  basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it."""
+    return _minimise(task, z, basis, r, k, _free_step)
+
+
+def minimise_over_box(task: Task, z: Array, basis: Array, r: Array) -> Minimum:
+    """Over 0 <= c <= 1, with a penalty that is linear along the basis."""
+    return _minimise(task, z, basis, r, np.zeros((r.size, r.size)), _boxed_step, scaled=False)
+
+
+def _minimise(
+    task: Task, z: Array, basis: Array, r: Array, k: Array, newton: NewtonStep, scaled: bool = True
+) -> Minimum:
+    scale = _scales(task, basis, k) if scaled else np.ones(r.size)
     rows, r, k = basis / scale[:, None], r / scale, k / np.outer(scale, scale)
     c = np.zeros(scale.size)
-    first = value = task.mean_loss(z)
+    value = task.mean_loss(z)
     for _ in range(_STEPS):
         gradient = rows @ task.gradient(z) + r + k @ c
-        step = _newton_step(task, z, rows, k, gradient)
+        step = newton(gradient, (rows * _curvature(task, z)) @ rows.T + k, c)
         slope = float(gradient @ step)
-        if -slope <= precision * max(abs(value), 1e-300):
+        if -slope <= _PRECISION * max(abs(value), 1e-300):
             break
         moved = step @ rows
         length, new = _line_search(task, z, moved, c, step, r, k, value, slope)
         if length == 0:
             break
-        c, z = c + length * step, z + length * moved
-        value = new
-    return Minimum(c / scale, z, first - value)
+        c, z, value = c + length * step, z + length * moved, new
+    return Minimum(c / scale, z, value)
+
+
+def _curvature(task: Task, z: Array) -> Array:
+    """The loss's second derivative, weighted; where it is flat or bends down, a little, so that a slope is followed."""
+    h = task.loss.hessian(z, task.labels)
+    if h.min() <= 0:
+        top = float(h.max())
+        h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
+    return task.weights * h
 
 
 def _scales(task: Task, basis: Array, k: Array) -> Array:
@@ -52,14 +80,19 @@ def _scales(task: Task, basis: Array, k: Array) -> Array:
     return np.where(size > 0, size, 1.0)
 
 
-def _newton_step(task: Task, z: Array, rows: Array, k: Array, gradient: Array) -> Array:
-    curvature = task.weights * np.maximum(task.loss.hessian(z, task.labels), 0.0)
-    hessian = (rows * curvature) @ rows.T + k
+def _free_step(gradient: Array, hessian: Array, c: Array) -> Array:
     values, vectors = np.linalg.eigh(hessian)
     # Directions without curvature are left alone rather than followed to infinity.
-    keep = values > 1e-13 * max(float(values[-1]), 1e-300)
+    keep = values > _FLAT * max(float(values[-1]), 1e-300)
     v = vectors[:, keep]
     return -v @ ((v.T @ gradient) / values[keep])
+
+
+def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
+    """The minimiser of the quadratic model over the box."""
+    q = hessian + 1e-12 * max(float(np.trace(hessian)), 1e-300) * np.eye(c.size)
+    problem = CompositeProblem(Box(0.0, 1.0), Quadratic(lambda x: q @ x, np.diag(q).copy(), q))
+    return problem.solve(q @ c - gradient, 1.0, c, 1e-12) - c
 
 
 def _line_search(

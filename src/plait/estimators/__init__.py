@@ -1,0 +1,12 @@
+"""The scikit-learn facade: estimators whose columns belong to several parties.
+
+    minimise   sum_i w_i loss(z_i; y_i) / sum_i w_i + sum_m penalty_m(x_m),     z = X w + b
+
+alpha = 1 / (C N) gives the model of scikit-learn's LogisticRegression(C), and alpha = 1 / (C N) on the squared hinge
+that of LinearSVC(C), up to LinearSVC's penalty on the intercept.
+"""
+
+from plait.estimators.classifiers import VerticalLogisticRegression, VerticalSVC
+from plait.estimators.regression import VerticalRegression
+
+__all__ = ["VerticalLogisticRegression", "VerticalRegression", "VerticalSVC"]

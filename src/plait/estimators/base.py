@@ -1,0 +1,144 @@
+"""What all estimators share: reading a table party by party, training, scoring."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from plait.data.columns import as_table, assign_columns, split_columns
+from plait.data.parts import Part, read_weights
+from plait.errors import InputError, SettingError
+from plait.fitting import Fit, fit
+from plait.losses import Loss
+from plait.methods.base import Method
+from plait.penalties import L1, L2, NoPenalty, Penalty
+from plait.protocol import Observer
+from plait.stopping import Stopping
+from plait.types import Array
+
+_DEFAULT_ALPHA = 1e-4
+_PENALTIES: dict[str, Callable[[float], Penalty]] = {"l2": L2, "l1": L1}
+
+Parties = Mapping[str, Any] | int | None
+PenaltyLike = Penalty | Mapping[str, Penalty] | Sequence[Penalty] | str
+
+
+class Vertical(BaseEstimator):  # type: ignore[misc]
+    """What all estimators share: reading the table party by party, training, scoring."""
+
+    parties: Parties
+    penalty: PenaltyLike
+    alpha: float | None
+    method: Method | str
+    max_rounds: int
+    tol: float
+    fit_intercept: bool
+    callbacks: Sequence[Observer]
+    coef_: Array
+    intercept_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _read_training(self, X: Any, y: Any) -> dict[str, Part]:
+        """X as parts, its columns' names and owners remembered."""
+        with as_input_error():
+            validate_data(self, X, y, skip_check_array=True)
+        table = as_table(X)
+        rows, width = table.shape
+        self.owners_ = assign_columns(self.parties, width, getattr(self, "feature_names_in_", None))
+        parts = split_columns(table, self.owners_)
+        if rows < 2:
+            raise InputError("there must be at least two rows to learn from. Found one (n_samples=1).")
+        return parts
+
+    def _train(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
+        """One run.  With an intercept, each party first takes the means off its columns; the model is the same."""
+        pairs = {name: _centred(part, weights) if self.fit_intercept else (part, 0.0) for name, part in parts.items()}
+        trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights)
+        assert isinstance(trained.weights, dict)
+        shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
+        return replace(trained, intercept=trained.intercept - shift)
+
+    def _run(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
+        return fit(
+            parts,
+            labels,
+            loss=loss,
+            penalty=_penalty(self.penalty, self.alpha),
+            method=self.method,
+            stopping=Stopping(max_rounds=self.max_rounds, tol=self.tol),
+            fit_intercept=self.fit_intercept,
+            sample_weight=weights,
+            callbacks=self.callbacks,
+        )
+
+    def _keep(self, fits: Sequence[Fit]) -> tuple[Array, Array]:
+        """Remember how training went; the weights (K, d) in the table's order of columns, the intercepts (K,)."""
+        self.fits_ = list(fits)
+        self.n_iter_ = max(f.rounds for f in fits)
+        self.history_ = fits[0].history if len(fits) == 1 else [f.history for f in fits]
+        weights = np.empty((len(fits), self.n_features_in_))
+        for row, trained in zip(weights, fits, strict=True):
+            assert isinstance(trained.weights, dict)
+            for party, positions in self.owners_.items():
+                row[positions] = trained.weights[party]
+        return weights, np.array([f.intercept for f in fits])
+
+    def _scores(self, X: Any) -> Array:
+        """z (N, K) for new rows."""
+        check_is_fitted(self, "coef_")
+        table = as_table(X)
+        with as_input_error():
+            validate_data(self, X, reset=False, skip_check_array=True)
+        parts = split_columns(table, self.owners_)
+        weights = np.atleast_2d(self.coef_)
+        shares = [np.asarray(p.matrix @ weights[:, self.owners_[name]].T) for name, p in parts.items()]
+        return np.sum(shares, axis=0) + np.atleast_1d(self.intercept_)
+
+
+def _centred(part: Part, weights: Any) -> tuple[Part, Array | float]:
+    """The part less its weighted column means, and these; a sparse part stays as it is, for it would fill up."""
+    if sp.issparse(part.matrix):
+        return part, 0.0
+    means = read_weights(weights, part.matrix.shape[0]) @ part.matrix
+    return Part(part.name, part.matrix - means, part.columns), means
+
+
+def _penalty(given: Any, alpha: float | None) -> Any:
+    """The penalty objects that the options name."""
+    if given is None or isinstance(given, str):
+        if given == "none" and alpha is None:
+            return NoPenalty()
+        if given not in _PENALTIES:
+            raise SettingError(
+                f"penalty must be 'l2', 'l1', 'none' (no alpha) or a penalty object. Found {given!r}, alpha={alpha}."
+            )
+        return _PENALTIES[given](_DEFAULT_ALPHA if alpha is None else alpha)
+    if alpha is not None:
+        raise SettingError(f"alpha goes with penalty='l2' or 'l1'; {given!r} has its own strength. Leave out alpha.")
+    return given
+
+
+def named_loss(given: Loss | str, known: Mapping[str, Loss], classifies: bool) -> Loss:
+    loss = known.get(given) if isinstance(given, str) else given
+    if isinstance(loss, Loss) and loss.classifies == classifies:
+        return loss
+    kind = "classification" if classifies else "regression"
+    raise SettingError(f"loss must be one of {list(known)}, or a {kind} loss object. Found {given!r}.")
+
+
+@contextmanager
+def as_input_error() -> Iterator[None]:
+    """Turn what scikit-learn's validation finds into plait's own error."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from error

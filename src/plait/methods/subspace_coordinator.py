@@ -1,0 +1,175 @@
+"""The coordinator's half of the subspace method."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.linalg
+
+from plait.messages import Broadcast, Share
+from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
+from plait.methods.span import minimise_over_box, minimise_over_span
+from plait.methods.subspace_messages import Model, Orders, Report, add_reports
+from plait.methods.subspace_party import MODELS, NO_BOUND
+from plait.types import Array
+
+_WITH_KINKS = 10
+_LOOK_BACK = 3
+_CAUTION = 10.0
+
+
+@dataclass(frozen=True)
+class SubspaceState:
+    """z (N,), b, and per group (each party, or all together) the images of the last steps (k, N)."""
+
+    z: Array
+    intercept: float
+    images: tuple[Array, ...]
+    measured: Measured
+    coefficients: tuple[Array, ...]
+    start_score: float = 0.0
+    width: float = 0.0
+    models: int = MODELS
+    gram_row: Array = field(default_factory=lambda: np.empty(0))
+    decreases: tuple[float, ...] = ()
+    """By how much the objective fell in the last rounds."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step, one coefficient vector per group, and an upper bound on the objective that it reaches."""
+
+    coefficients: list[Array]
+    intercept: float
+    bound: float
+
+
+class SubspaceCoordinator(CoordinatorSide):
+    """Minimises over the span of what it has received."""
+
+    def __init__(self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0) -> None:
+        self.task = task
+        self.stiffness = stiffness
+        self.memory = memory
+        together = sums_only or len(task.parties) == 1
+        self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
+        self.ones = np.ones((int(task.fit_intercept), task.rows))
+
+    def start(self) -> SubspaceState:
+        task, groups = self.task, len(self.groups)
+        z = np.zeros(task.rows)
+        b = self._best_intercept(z)
+        measured = Measured(0, task.mean_loss(z + b), 0.0, np.nan)
+        empty = (np.empty((0, task.rows)),) * groups
+        return SubspaceState(z + b, b, empty, measured, (np.empty(0),) * groups, start_score=b)
+
+    def _best_intercept(self, z: Array) -> float:
+        """How far to shift all scores."""
+        if not self.task.fit_intercept:
+            return 0.0
+        return float(minimise_over_span(self.task, z, self.ones, np.zeros(1), np.zeros((1, 1))).coefficients[0])
+
+    def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
+        return self._messages(state, closing=False)
+
+    def closing(self, state: SubspaceState) -> dict[str, Broadcast]:
+        return self._messages(state, closing=True)
+
+    def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
+        g = self.task.gradient(state.z)
+        number = state.measured.round + (not closing)
+        rest = (state.models, state.start_score, float(self.task.fit_intercept), self.stiffness, state.width)
+        return {
+            name: Broadcast(number, g, Orders(self._memory(state.models > 1), *rest, c, state.gram_row).pack(), closing)
+            for group, c in zip(self.groups, state.coefficients, strict=True)
+            for name in group
+        }
+
+    def absorb(self, state: SubspaceState, shares: Mapping[str, Share]) -> tuple[SubspaceState, Measured | None]:
+        said = {name: Report.unpack(shares[name].scalars, len(state.images[0]) + 1) for name in self.task.parties}
+        before = self._completed(state, said)
+        reports = [add_reports([said[name] for name in group]) for group in self.groups]
+        new = [sum((vector_of(shares[name]) for name in group), np.zeros(self.task.rows)) for group in self.groups]
+        images = [np.vstack([old, v]) for old, v in zip(state.images, new, strict=True)]
+        best = self._best(state, before, images, reports)
+        steps = [c @ i for c, i in zip(best.coefficients, images, strict=True)]
+        memory = self._memory(any(r.kinks for r in reports))
+        kept = [np.vstack([i[:-1], s])[-memory:] for i, s in zip(images, steps, strict=True)]
+        return SubspaceState(
+            z=sum(steps, state.z + best.intercept),
+            intercept=state.intercept + best.intercept,
+            images=tuple(kept),
+            measured=Measured(before.round + 1, best.bound, 0.0, np.nan),
+            coefficients=tuple(best.coefficients),
+            start_score=state.start_score,
+            width=sum(r.width for r in reports),
+            models=MODELS if any(r.kinks for r in reports) else 1,
+            gram_row=self._gram_row(reports, best.coefficients),
+            decreases=(*state.decreases, before.objective - best.bound)[-_LOOK_BACK:],
+        ), before
+
+    def _best(self, state: SubspaceState, before: Measured, images: list[Array], reports: list[Report]) -> Candidate:
+        """The step with the least upper bound on the objective; never worse than staying."""
+        z = state.z
+        if not any(r.kinks for r in reports):
+            return self._span(z, images, [r.models[0] for r in reports])
+        stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
+        models = zip(*(r.models for r in reports), strict=True)
+        spans = [self._span(z, images, list(m)) for m in models if max(a.constant for a in m) < NO_BOUND]
+        return min([*spans, self._hull(z, images, reports), stay], key=lambda c: c.bound)
+
+    def _span(self, z: Array, images: list[Array], models: list[Model]) -> Candidate:
+        """Over all coefficients, with a parabola above each penalty."""
+        free = len(self.ones)
+        basis = np.vstack([*images, self.ones])
+        r = np.concatenate([*(m.r for m in models), np.zeros(free)])
+        k = scipy.linalg.block_diag(*(m.k for m in models), np.zeros((free, free)))
+        best = minimise_over_span(self.task, z, basis, r, k)
+        *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
+        return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))
+
+    def _hull(self, z: Array, images: list[Array], reports: list[Report]) -> Candidate:
+        """Between x and x + d, where a convex penalty lies below its chord."""
+        newest = np.stack([i[-1] for i in images])
+        chord = np.array([r.reached - r.penalty for r in reports])
+        best = minimise_over_box(self.task, z, newest, chord)
+        b = self._best_intercept(best.scores)
+        c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, best.coefficients, strict=True)]
+        penalty = float(chord @ best.coefficients) + sum(r.penalty for r in reports)
+        return Candidate(c, b, self.task.mean_loss(best.scores + b) + penalty)
+
+    def _memory(self, kinks: bool) -> int:
+        """A penalty with kinks takes several minimisations a round, and gains little from a long memory."""
+        return min(self.memory, _WITH_KINKS) if kinks else self.memory
+
+    def _gram_row(self, reports: list[Report], coefficients: list[Array]) -> Array:
+        """The new step's products with the past ones and with itself, in the penalty's metric, over all parties."""
+        rows = [
+            np.append((r.models[0].k @ c)[:-1], c @ r.models[0].k @ c)
+            for r, c in zip(reports, coefficients, strict=True)
+        ]
+        return np.sum(rows, axis=0)
+
+    def _completed(self, state: SubspaceState, said: Mapping[str, Report]) -> Measured:
+        """The state with the parties' own account of it; `dual` is what may still be gained, relative.
+
+        A party's gain is what it alone could still reach; together they can reach up to M times that.  With kinks the
+        gain counts on the others' help and says too much; there the last decreases have to do.
+        """
+        total = add_reports([replace(r, models=()) for r in said.values()])
+        objective = self.task.mean_loss(state.z) + total.penalty
+        left = _CAUTION * max(state.decreases, default=np.inf)
+        if not total.kinks or len(said) == 1:
+            left = len(said) * total.gain
+        dual = left / max(abs(objective), 1e-300)
+        return replace(state.measured, objective=objective, lyapunov=total.stationarity, dual=dual)
+
+    def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
+        measured = self._completed(state, {name: Report.unpack(s.scalars, 1) for name, s in shares.items()})
+        return replace(measured, dual=max(state.decreases, default=np.nan) / max(abs(measured.objective), 1e-300))
+
+    def current(self, state: SubspaceState) -> Measured:
+        return state.measured
+
+    def intercept(self, state: SubspaceState) -> float:
+        return state.intercept

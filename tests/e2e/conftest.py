@@ -74,10 +74,10 @@ class Job:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
-    def wait(self, name: str, seconds: float = 60) -> int:
+    def wait(self, name: str, seconds: float = 180) -> int:
         return self.programs[name].wait(seconds)
 
-    def until(self, name: str, text: str, seconds: float = 30) -> None:
+    def until(self, name: str, text: str, seconds: float = 120) -> None:
         """Wait until a program has said something."""
         deadline = time.monotonic() + seconds
         while text not in self.log(name):
@@ -106,7 +106,7 @@ def make_job(
     method: str = 'name = "proximal"',
     rounds: int = 40,
     rows: int = 400,
-    patience: float = 30,
+    patience: float = 120,
     tol: float = 1e-12,
 ) -> Job:
     rng = np.random.default_rng(0)

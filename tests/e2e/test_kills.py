@@ -8,10 +8,10 @@ import pytest
 
 from .conftest import Job, JobMaker
 
-OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 60}
+OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 120}
 """A small state: the party's journal holds states."""
 
-LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 60}
+LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 120}
 """A large state: the party's journal holds broadcasts until a snapshot replaces them."""
 
 JOURNAL = "plait.storage.journal:Journal"
@@ -89,7 +89,7 @@ def test_killed_program_resumes_at_every_other_point(
 
 @pytest.mark.slow
 def test_coordinator_that_forgot_whom_it_told_ends_by_itself(jobs: JobMaker, expected: dict[str, str]) -> None:
-    check(jobs(**{**OPTIONS, "patience": 15}), ("bank", f"{RUN}._mark_told", "before", 1), expected)
+    check(jobs(**{**OPTIONS, "patience": 40}), ("bank", f"{RUN}._mark_told", "before", 1), expected)
 
 
 def test_all_programs_killed_at_once_resume(jobs: JobMaker, expected: dict[str, str]) -> None:

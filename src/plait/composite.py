@@ -102,6 +102,8 @@ class _Run:
     problem: CompositeProblem
     linear: Array
     scale: float
+    caution: float = 1.0
+    """By how much more than usual Newton steps are damped: they failed on a singular Q."""
 
     def at(self, x: Array) -> _Point:
         qx = self.problem.quadratic.apply(x)
@@ -120,7 +122,9 @@ class _Run:
             x = here.x + length * move
             there = self.at(self.proximal_step(x, self.problem.quadratic.apply(x)))
             if there.value < here.value:
+                self.caution = max(self.caution / 10, 1.0)
                 return there
+        self.caution = min(100 * self.caution, 1e13)
         return None
 
     def _newton_direction(self, w: Array, gap: Array, residual: float) -> Array | None:
@@ -140,6 +144,7 @@ class _Run:
         move[on] = 0.0
         rhs = gap[on]
         damping = max(1e-13, min(1e-3, 1e-2 * residual / max(float(np.abs(self.linear).max()), 1e-300)))
+        damping = min(self.caution * damping, 0.5)
         inner = -t[on, None] * quadratic.block(on)
         inner[np.diag_indices(on.size)] += 1 - damping
         if jacobian.ndim == 1:

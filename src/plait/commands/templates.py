@@ -28,6 +28,7 @@ tol = 1e-6                       # relative residuals
 # max_seconds = 600.0            # whichever comes first
 # objective = 0.1
 # lyapunov = 1e-8
+# guarded = true                 # end a run that diverges with an error
 
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat

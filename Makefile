@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick lint docs clean
+.PHONY: demo test test-all bench bench-quick bench-growth lint docs parity clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,23 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed
+	$(BIN)/python docs/build.py
+
+# The README's parity table, measured anew (about a minute).
+parity: $(VENV)/.installed
+	$(BIN)/python docs/build.py --parity
+
+# Real data sets are read from PLAIT_DATA; the jobs that need an absent one are skipped, and say so.
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.run full
+
+bench-quick: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.run quick
+
+bench-growth: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.growth
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

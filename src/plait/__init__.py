@@ -7,9 +7,12 @@ from plait.estimators import VerticalLogisticRegression, VerticalRegression, Ver
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.methods.admm import Jacobi, Proximal
+from plait.methods.admm import Jacobi
+from plait.methods.augmented import Augmented
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
+from plait.methods.proximal import Proximal
+from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
 from plait.penalties import (
     L1,
@@ -28,6 +31,7 @@ from plait.stopping import Stopping
 __all__ = [
     "L1",
     "L2",
+    "Augmented",
     "Ball",
     "Box",
     "Cauchy",
@@ -56,6 +60,7 @@ __all__ = [
     "Proximal",
     "Round",
     "SettingError",
+    "Sgd",
     "Squared",
     "SquaredHinge",
     "Stopping",

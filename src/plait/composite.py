@@ -1,35 +1,47 @@
 """Minimise  scale * penalty(x) + x^T Q x / 2 - q^T x,  Q positive semidefinite, possibly singular.
 
 Accelerated proximal gradient in a diagonal metric, interleaved with semismooth Newton steps on the fixed point
-x = prox(x - t (Q x - q)) where Q is at hand as a matrix.  A Newton step is taken only if it lowers the objective, so
-the iteration is a descent method whatever the penalty.
+x = prox(x - t (Q x - q)) where the part of Q that they need is at hand as a matrix.  A Newton step is taken only if it
+lowers the objective, so the iteration is a descent method whatever the penalty.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from plait.penalties import Penalty
 from plait.types import Array
+
+Indices: TypeAlias = npt.NDArray[np.intp]
 
 _FIRST_BURST, _LONGEST_BURST = 8, 200
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """Q as a product, its diagonal (d,), and Q itself (d, d) where it was formed."""
+    """Q as a product, its diagonal (d,), and a way to form Q[on, on] where at most `block_limit` indices are on."""
 
     apply: Callable[[Array], Array]
     diagonal: Array
-    dense: Array | None = None
+    block: Callable[[Indices], Array]
+    block_limit: int
+
+    @classmethod
+    def of(cls, matrix: Array) -> "Quadratic":
+        """Q given as a matrix (d, d)."""
+        return cls(lambda x: matrix @ x, np.diag(matrix).copy(), lambda on: matrix[np.ix_(on, on)], len(matrix))
 
     def steps(self, separable: bool) -> Array:
         """Step sizes t with  T^(1/2) Q T^(1/2) <= I:  one per weight, all equal unless the penalty is separable."""
-        floor = 1e-12 * max(float(self.diagonal.max(initial=0.0)), 1e-300)
-        t = 1 / np.maximum(self.diagonal, floor) if separable else np.ones_like(self.diagonal)
-        return t / max(self._norm(np.sqrt(t)), 1e-300)
+        largest = float(self.diagonal.max(initial=0.0))
+        if largest < 1e-150:
+            return np.ones_like(self.diagonal)
+        t = 1 / np.maximum(self.diagonal, 1e-12 * largest) if separable else np.ones_like(self.diagonal)
+        return t / self._norm(np.sqrt(t))
 
     def _norm(self, root: Array) -> float:
         """The largest eigenvalue of root Q root, from above, by power iteration."""
@@ -73,7 +85,7 @@ class CompositeProblem:
             residual = float(np.max(np.abs(here.x - target) / self.t, initial=0.0))
             if residual <= goal:
                 break
-            better = run.newton(here, w, target, residual) if self.quadratic.dense is not None else None
+            better = run.newton(here, w, target, residual)
             if better is None:
                 better = run.accelerated(here, burst)
                 burst = min(2 * burst, _LONGEST_BURST)
@@ -102,7 +114,7 @@ class _Run:
     def newton(self, here: _Point, w: Array, target: Array, residual: float) -> _Point | None:
         """A semismooth Newton step followed by a proximal one, if that lowers the objective; else None."""
         move = self._newton_direction(w, target - here.x, residual)
-        if not np.isfinite(move).all():
+        if move is None or not np.isfinite(move).all():
             return None
         for length in (1.0, 0.3):
             x = here.x + length * move
@@ -111,31 +123,33 @@ class _Run:
                 return there
         return None
 
-    def _newton_direction(self, w: Array, gap: Array, residual: float) -> Array:
-        """Solve  (I - J (I - T Q)) s = gap  with J the prox Jacobian at w; slightly damped, as Q may be singular."""
-        t, dense = self.problem.t, self.problem.quadratic.dense
-        assert dense is not None
+    def _newton_direction(self, w: Array, gap: Array, residual: float) -> Array | None:
+        """Solve  (I - J (I - T Q)) s = gap  with J the prox Jacobian at w; slightly damped, as Q may be singular.
+
+        None where too many weights are free to form their part of Q.
+        """
+        t, quadratic = self.problem.t, self.problem.quadratic
         separable = self.problem.penalty.separable
+        if not separable and w.size > quadratic.block_limit:
+            return None
         jacobian = self.problem.penalty.prox_jacobian(w, self.scale * (t if separable else float(t[0])))
-        damping = max(1e-13, min(1e-3, 1e-2 * residual / max(float(np.abs(self.linear).max()), 1e-300)))
+        on = np.flatnonzero(jacobian > 0) if jacobian.ndim == 1 else np.arange(w.size)
+        if on.size > quadratic.block_limit:
+            return None
         move = gap.copy()
+        move[on] = 0.0
+        rhs = gap[on]
+        damping = max(1e-13, min(1e-3, 1e-2 * residual / max(float(np.abs(self.linear).max()), 1e-300)))
+        inner = -t[on, None] * quadratic.block(on)
+        inner[np.diag_indices(on.size)] += 1 - damping
         if jacobian.ndim == 1:
-            on, off = np.flatnonzero(jacobian > 0), np.flatnonzero(jacobian <= 0)
-            inner = -t[on, None] * dense[np.ix_(on, on)]
-            inner[np.diag_indices(on.size)] += 1 - damping
+            if on.size < w.size:
+                rhs = rhs - jacobian[on] * t[on] * quadratic.apply(move)[on]
             system = -jacobian[on, None] * inner
-            rhs = gap[on] - jacobian[on] * t[on] * (dense[np.ix_(on, off)] @ move[off])
         else:
-            on = np.arange(w.size)
-            inner = -t[:, None] * dense
-            inner[np.diag_indices(w.size)] += 1 - damping
-            system, rhs = -(jacobian @ inner), gap
-        if on.size:
-            system[np.diag_indices(on.size)] += 1
-            try:
-                move[on] = scipy.linalg.solve(system, rhs, check_finite=False)
-            except (np.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-                move[on] = np.linalg.lstsq(system, rhs, rcond=1e-12)[0]
+            system = -(jacobian @ inner)
+        system[np.diag_indices(on.size)] += 1
+        move[on] = _solve(system, rhs)
         return move
 
     def accelerated(self, here: _Point, steps: int) -> _Point:
@@ -153,3 +167,13 @@ class _Run:
             x, qx, theta = new, qnew, grown
         there = self.at(x)
         return there if there.value <= here.value else self.at(self.proximal_step(here.x, here.qx))
+
+
+def _solve(system: Array, rhs: Array) -> Array:
+    """Solve a square system that may be singular."""
+    if not rhs.size:
+        return rhs
+    try:
+        return np.asarray(scipy.linalg.solve(system, rhs, check_finite=False))
+    except (np.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        return np.asarray(np.linalg.lstsq(system, rhs, rcond=1e-12)[0])

@@ -15,8 +15,9 @@ from plait.errors import DivergedError
 from plait.estimators import VerticalLogisticRegression
 from plait.fitting import ConvergenceWarning, fit
 from plait.history import Round
-from plait.methods.admm import Jacobi, Proximal
+from plait.methods.admm import Jacobi
 from plait.methods.base import Method
+from plait.methods.proximal import Proximal
 from plait.methods.subspace import Subspace
 from plait.penalties import L2
 from plait.protocol import Observer

@@ -3,6 +3,7 @@
     PlaitError
     ├── InputError          data or labels that cannot be used     (also a ValueError)
     │   └── DataTypeError   ... because they are not numbers       (also a TypeError)
+    ├── DatasetError        a public data set that is neither here nor to be had
     ├── SettingError        an option with an impossible value     (also a ValueError)
     ├── DivergedError       a run whose objective or residuals blow up
     ├── ProtocolError       a message that does not fit the protocol
@@ -23,6 +24,10 @@ class InputError(PlaitError, ValueError):
 
 class DataTypeError(InputError, TypeError):
     """A column holds things that are not numbers."""
+
+
+class DatasetError(PlaitError):
+    """A public data set is not here, cannot be downloaded, or is damaged."""
 
 
 class SettingError(PlaitError, ValueError):

@@ -105,7 +105,7 @@ def fit(
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,
-        objective=done.outcome.history[-1].objective,
+        objective=done.outcome.history.last.objective,
         rounds=len(done.outcome.history),
         converged=done.outcome.reason.converged,
         reason=done.outcome.reason.text,
@@ -134,6 +134,8 @@ def _penalties(given: Any, parts: Sequence[Part]) -> dict[str, Penalty]:
         if set(given) != set(names):
             raise SettingError(f"penalty must name exactly the parties {list(names)}. Found {list(given)}.")
         chosen = {name: given[name] for name in names}
+    elif not isinstance(given, Sequence):
+        raise SettingError(f"penalty must be a penalty, or one per party. Found {given!r}. Write plait.L2(0.1), say.")
     else:
         listed = list(given)
         if len(listed) != len(names):

@@ -40,6 +40,11 @@ class History(Sequence[Round]):
         self.start = start
         self._rounds = tuple(rounds)
 
+    @property
+    def last(self) -> Round:
+        """The newest state: that of the last round, or the start where no round was needed."""
+        return self._rounds[-1] if self._rounds else self.start
+
     @overload
     def __getitem__(self, index: int) -> Round: ...
 

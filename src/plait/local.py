@@ -8,7 +8,7 @@ is not needed: along the null space of D a penalty-free x takes the least norm.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.linalg
@@ -19,6 +19,8 @@ from plait.penalties import Penalty
 from plait.types import Array
 
 _RANK_TOLERANCE = 1e-12
+_GRADED = 1e8  # squared column norms further apart than this lose digits in a common eigendecomposition
+_ACTIVE_LIMIT = 1000
 
 
 class LocalSolver(ABC):
@@ -34,17 +36,36 @@ class LocalSolver(ABC):
 
 
 class PrimalRidge(LocalSolver):
-    """Quadratic penalty, d <= N: one eigendecomposition of D^T D serves every rho, lambda and round."""
+    """Quadratic penalty, d <= N: one eigendecomposition of D^T D serves every rho, lambda and round.
+
+    Columns of very different size are brought to one size first; then there is one decomposition per rho and lambda.
+    """
 
     @cached_property
     def _eigen(self) -> tuple[Array, Array]:
         return _eigen(self.features.gram)
 
     def solve(self, kappa: float, centre: Array, shift: Array, adjoint: Array) -> Array:
+        if self.features.graded(_GRADED):
+            return self._solve_graded(kappa, self.features.gram @ centre - adjoint)
         e, q = self._eigen
         target = kappa * (e * (q.T @ centre) - q.T @ adjoint)
         scale = kappa * e + self.penalty.ridge
         return q @ np.divide(target, scale, out=np.zeros_like(target), where=e > 0)
+
+    def _solve_graded(self, kappa: float, linear: Array) -> Array:
+        unit, e, q = self._scaled_eigen(kappa)
+        target = q.T @ (unit * kappa * linear)
+        return unit * (q @ np.divide(target, e, out=np.zeros_like(target), where=e > 0))
+
+    @lru_cache(maxsize=1)  # noqa: B019  one solver lives as long as its party
+    def _scaled_eigen(self, kappa: float) -> tuple[Array, Array, Array]:
+        """1 / sqrt of the diagonal of kappa D^T D + ridge I, and the decomposition of that matrix scaled by it."""
+        matrix = kappa * self.features.gram
+        matrix[np.diag_indices(matrix.shape[0])] += self.penalty.ridge
+        size = np.sqrt(np.diag(matrix))
+        unit = 1 / np.where(size > 0, size, 1.0)
+        return (unit, *_eigen(matrix * np.outer(unit, unit)))
 
 
 class DualRidge(LocalSolver):
@@ -89,9 +110,11 @@ class Composite(LocalSolver):
     def _problem(self) -> CompositeProblem:
         f = self.features
         if f.primal_fits:
-            quadratic = Quadratic(lambda x: f.gram @ x, np.diag(f.gram).copy(), f.gram)
+            quadratic = Quadratic(
+                lambda x: f.gram @ x, np.diag(f.gram).copy(), lambda on: f.gram[np.ix_(on, on)], f.columns
+            )
         else:
-            quadratic = Quadratic(lambda x: f.adjoint(f.forward(x)), f.column_squares)
+            quadratic = Quadratic(lambda x: f.adjoint(f.forward(x)), f.column_squares, f.gram_of, _ACTIVE_LIMIT)
         return CompositeProblem(self.penalty, quadratic)
 
     def solve(self, kappa: float, centre: Array, shift: Array, adjoint: Array) -> Array:
@@ -105,7 +128,7 @@ def choose_solver(features: Features, penalty: Penalty) -> LocalSolver:
         return Composite(features, penalty)
     if features.columns <= features.rows and features.primal_fits:
         return PrimalRidge(features, penalty)
-    if features.dual_fits:
+    if features.dual_fits and not (features.primal_fits and features.graded(_GRADED)):
         return DualRidge(features, penalty)
     return PrimalRidge(features, penalty) if features.primal_fits else IterativeRidge(features, penalty)
 

@@ -13,8 +13,11 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_root, logistic_root, poisson_root
+from plait.roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
 from plait.types import Array
+
+_ROUNDING = 1e-7
+"""How far from its ends the slope of a rounded kink must be to count as between them."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,8 @@ class Squared(Loss):
     curvature: ClassVar[float] = 1.0
 
     def value(self, z: Array, y: Array) -> Array:
-        return (z - y) ** 2 / 2
+        with np.errstate(over="ignore"):
+            return (z - y) ** 2 / 2
 
     def gradient(self, z: Array, y: Array) -> Array:
         return z - y
@@ -132,7 +136,7 @@ class Squared(Loss):
         return Seen(gradient, np.ones(gradient.shape, dtype=bool), np.ones_like(gradient))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        return v + (step / (1 + step)) * (y - v)
+        return v / (1 + step) + y * (step / (1 + step))
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,8 @@ class SquaredHinge(_Classification):
     curvature: ClassVar[float] = 2.0
 
     def value(self, z: Array, y: Array) -> Array:
-        return np.maximum(0.0, 1 - y * z) ** 2
+        with np.errstate(over="ignore"):
+            return np.maximum(0.0, 1 - y * z) ** 2
 
     def gradient(self, z: Array, y: Array) -> Array:
         return -2 * y * np.maximum(0.0, 1 - y * z)
@@ -155,8 +160,7 @@ class SquaredHinge(_Classification):
         return Seen(gradient / 2, inside, np.where(inside, 2.0, 0.0))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        t = y * v
-        return np.where(t < 1, v + y * (2 * step / (1 + 2 * step)) * (1 - t), v)
+        return np.where(y * v < 1, v / (1 + 2 * step) + y * (step / (0.5 + step)), v)
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,9 @@ class Hinge(_Classification):
         t = y * v
         return np.where(t < 1, y * np.minimum(t + step, 1.0), v)
 
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        return _between(gradient, (np.abs(gradient) > _ROUNDING) & (np.abs(gradient) < 1 - _ROUNDING))
+
 
 @dataclass(frozen=True)
 class Huber(Loss):
@@ -192,7 +199,8 @@ class Huber(Loss):
 
     def value(self, z: Array, y: Array) -> Array:
         r = np.abs(z - y)
-        return np.where(r <= self.delta, r * r / 2, self.delta * (r - self.delta / 2))
+        inside = np.minimum(r, self.delta)
+        return inside * (r - inside / 2)
 
     def gradient(self, z: Array, y: Array) -> Array:
         return np.clip(z - y, -self.delta, self.delta)
@@ -275,9 +283,12 @@ class Pinball(Loss):
         # Below y the score climbs by step * q, above it falls by step * (1 - q); between, it stops at y.
         return np.clip(y, v - step * (1 - self.quantile), v + step * self.quantile)
 
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        return _between(gradient, (gradient > _ROUNDING - self.quantile) & (gradient < 1 - self.quantile - _ROUNDING))
+
     def stiffness(self, y: Array) -> float:
         """A kink has no curvature of its own; the labels' spread sets the scale of the scores."""
-        spread = float(np.std(y))
+        spread = float(np.mean(np.abs(y - np.median(y))))
         return 1.0 / spread if spread > 0 else 1.0
 
 
@@ -293,15 +304,15 @@ class Cauchy(Loss):
         _need_positive("Cauchy(scale=...)", self.scale)
 
     def value(self, z: Array, y: Array) -> Array:
-        return self.scale**2 / 2 * np.log1p(((z - y) / self.scale) ** 2)
+        return self.scale**2 * half_log((z - y) / self.scale)
 
     def gradient(self, z: Array, y: Array) -> Array:
         r = z - y
-        return r / (1 + (r / self.scale) ** 2)
+        with np.errstate(over="ignore"):
+            return r / (1 + (r / self.scale) ** 2)
 
     def hessian(self, z: Array, y: Array) -> Array:
-        r2 = ((z - y) / self.scale) ** 2
-        return (1 - r2) / (1 + r2) ** 2
+        return cauchy_hessian((z - y) / self.scale)
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""
@@ -314,6 +325,42 @@ class Cauchy(Loss):
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))
         return y + self.scale * cauchy_root((v - y) / self.scale, step)
+
+
+def _between(gradient: Array, at_kink: npt.NDArray[np.bool_]) -> Seen:
+    """What the gradient of a rounded kink shows: curvature at the kink, in units of the rounding's stiffness."""
+    return Seen(gradient, at_kink, at_kink.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Envelope(Loss):
+    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per sample."""
+
+    base: Loss
+    rho: float
+    shift: Array
+    curvature: ClassVar[None] = None
+
+    def copy(self, z: Array, y: Array) -> Array:
+        """The minimising s."""
+        return self.base.prox(z + self.shift, np.full(z.shape, 1 / self.rho), y)
+
+    def value(self, z: Array, y: Array) -> Array:
+        s = self.copy(z, y)
+        return self.base.value(s, y) + self.rho / 2 * (z + self.shift - s) ** 2
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        return self.rho * (z + self.shift - self.copy(z, y))
+
+    def hessian(self, z: Array, y: Array) -> Array:
+        g = self.gradient(z, y)
+        return self.rho * self.base.seen(g, g, 0.0).curvature
+
+    def prox(self, v: Array, step: Array, y: Array) -> Array:
+        """A parabola's share of the way to the base's own prox."""
+        total = step + 1 / self.rho
+        there = self.base.prox(v + self.shift, total, y) - self.shift
+        return v + (step / total) * (there - v)
 
 
 def _need_positive(what: str, value: float) -> None:

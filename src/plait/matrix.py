@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from plait.types import Array
@@ -33,6 +34,10 @@ class Features:
         """D^T D, d x d."""
         return self.weighted_gram(None)
 
+    def gram_of(self, columns: npt.NDArray[np.intp]) -> Array:
+        """D_c^T D_c for a few columns c."""
+        return Features(self.matrix[:, columns]).gram
+
     @cached_property
     def dual_gram(self) -> Array:
         """D D^T, N x N."""
@@ -60,6 +65,11 @@ class Features:
         if self.sparse:
             return np.asarray(self.matrix.multiply(self.matrix).T @ w)
         return np.einsum("ij,ij,i->j", self.matrix, self.matrix, w)
+
+    def graded(self, ratio: float) -> bool:
+        """Whether the squared norms of two columns differ by more than this factor."""
+        squares = self.column_squares[self.column_squares > 0]
+        return squares.size > 0 and bool(squares.max() > ratio * squares.min())
 
     @property
     def primal_fits(self) -> bool:

@@ -155,8 +155,8 @@ CASES = (
     Case(
         "80% quantile + L1",
         Pinball(0.8),
-        L1(1e-2),
+        L1(5e-2),
         "QuantileRegressor",
-        lambda n: linear_model.QuantileRegressor(quantile=0.8, alpha=1e-2),
+        lambda n: linear_model.QuantileRegressor(quantile=0.8, alpha=5e-2),
     ),
 )

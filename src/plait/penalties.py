@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_root
+from plait.roots import cauchy_hessian, cauchy_root, half_log
 from plait.types import Array
 
 
@@ -92,8 +92,8 @@ class Penalty:
         """argmin over x of  penalty(x) + ||x - v||^2 / (2 step)."""
         shrink = 1 + step * self.ridge
         x = v / shrink
-        if isinstance(self.shape, GroupLasso) and isinstance(self.feasible, Box):
-            x = self.feasible.project(x)  # the non-negative part first, then the group shrinkage
+        if self._positive_groups:
+            x = np.maximum(x, 0.0)  # the non-negative part first, then the group shrinkage
         if self.shape is not None:
             x = self.shape.shape_prox(x, step / shrink)
         return x if self.feasible is None else self.feasible.project(x)
@@ -103,13 +103,21 @@ class Penalty:
         shrink = 1 + step * self.ridge
         x = v / shrink
         jacobian: Array = np.ones_like(v) / shrink
-        if isinstance(self.shape, GroupLasso) and isinstance(self.feasible, Box):
-            jacobian = _chain(self.feasible.project_jacobian(x), jacobian)
-            x = self.feasible.project(x)
+        if self._positive_groups:
+            jacobian = jacobian * (x > 0)
+            x = np.maximum(x, 0.0)
         if self.shape is not None:
             jacobian = _chain(self.shape.shape_jacobian(x, step / shrink), jacobian)
             x = self.shape.shape_prox(x, step / shrink)
         return jacobian if self.feasible is None else _chain(self.feasible.project_jacobian(x), jacobian)
+
+    @property
+    def _positive_groups(self) -> bool:
+        """Groups whose weights must not be negative, alone or within a ball."""
+        kept = self.feasible
+        return isinstance(self.shape, GroupLasso) and (
+            isinstance(kept, Box) or (isinstance(kept, Ball) and kept.non_negative)
+        )
 
     def check(self, width: int) -> None:
         """Raise InputError when the penalty does not fit a party with `width` columns."""
@@ -295,10 +303,11 @@ class LogPenalty(Shape):
             raise SettingError(f"LogPenalty(scale) must be positive and finite. Found {self.scale}.")
 
     def shape_value(self, x: Array) -> float:
-        return self.alpha * self.scale**2 / 2 * float(np.log1p((x / self.scale) ** 2).sum())
+        return self.alpha * self.scale**2 * float(half_log(x / self.scale).sum())
 
     def shape_gradient(self, x: Array) -> Array:
-        return self.alpha * x / (1 + (x / self.scale) ** 2)
+        with np.errstate(over="ignore"):
+            return self.alpha * x / (1 + (x / self.scale) ** 2)
 
     def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
         """The penalty is concave in x^2, so the parabola through `at` with the same slope lies above it."""
@@ -311,8 +320,8 @@ class LogPenalty(Shape):
         )
 
     def shape_jacobian(self, v: Array, step: Step) -> Array:
-        r2 = (self.shape_prox(v, step) / self.scale) ** 2
-        return 1 / np.maximum(1 + step * self.alpha * (1 - r2) / (1 + r2) ** 2, 1e-3)
+        bend = cauchy_hessian(self.shape_prox(v, step) / self.scale)
+        return 1 / np.maximum(1 + step * self.alpha * bend, 1e-3)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def run(
             break
     requests = coordinator.closing()
     shares = transport.exchange(requests)
-    recorder.sent(now.round, requests, shares)
+    recorder.sent(next(iter(requests.values())).round, requests, shares)
     final = coordinator.close(shares)
     recorder.complete(final)
     watch.accept(final)

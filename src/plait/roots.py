@@ -7,7 +7,8 @@ from scipy.special import expit, wrightomega
 from plait.types import Array
 
 _NEWTON_STEPS = 100
-_FAR = 1e90  # beyond this the cubic overflows, and the pull step / a has long vanished
+_FAR = 1e30  # beyond this the cubic falls apart into two quadratics, to the last digit
+_LARGE = 1e75  # its fourth power is still a number
 _ULPS = 4 * np.finfo(np.float64).eps
 
 
@@ -49,8 +50,9 @@ def cauchy_root(a: Array, step: Array) -> Array:
     the lower of the two outer ones wins.  p is concave left of a/3 and convex right of it, so Newton's method
     started at 0 and at a is monotone.
     """
-    far = np.abs(a) > _FAR
-    whole, sign, a = a, np.sign(a), np.where(far, 0.0, np.abs(a))
+    far, sign = np.abs(a) > _FAR, np.sign(a)
+    distant = _far_root(np.where(far, np.abs(a), 1.0), np.where(far, step, 0.0))
+    a, step = np.where(far, 0.0, np.abs(a)), np.where(far, 0.0, step)
     slope = 1 + step
 
     def p(r: Array) -> Array:
@@ -69,7 +71,33 @@ def cauchy_root(a: Array, step: Array) -> Array:
         return step / 2 * np.log1p(r * r) + (r - a) ** 2 / 2
 
     take_left = has_left & (~has_right | (value(left) <= value(right)))
-    return np.where(far, whole, sign * np.where(take_left, left, right))
+    return sign * np.where(far, distant, np.where(take_left, left, right))
+
+
+def _far_root(a: Array, step: Array) -> Array:
+    """The same for huge a > 0: one root of order 1 or less, where r^3 is lost, and one of order a, where 1 is lost."""
+    slope = 1 + step
+    q = a / slope
+    k = slope / a / a
+    left = 2 * q / (1 + np.sqrt(np.maximum(1 - 4 * np.minimum(q, 1.0) ** 2, 0.0)))
+    right = (1 + np.sqrt(np.maximum(1 - 4 * k, 0.0))) / 2
+    value_left = k * half_log(left) + (left / a - 1) ** 2 / 2
+    value_right = k * np.log(a * right) + (right - 1) ** 2 / 2
+    take_left = (k > 0.25) | ((q <= 0.5) & (value_left <= value_right))
+    return np.where(take_left, left, a * right)
+
+
+def half_log(q: Array) -> Array:
+    """log(1 + q^2) / 2, whatever the size of q."""
+    q = np.abs(q)
+    small = np.minimum(q, _LARGE)
+    return np.where(q < _LARGE, np.log1p(small * small) / 2, np.log(np.maximum(q, 1.0)))
+
+
+def cauchy_hessian(q: Array) -> Array:
+    """(1 - q^2) / (1 + q^2)^2, the second derivative of half_log, whatever the size of q."""
+    square = np.minimum(np.abs(q), _LARGE) ** 2
+    return (1 - square) / (1 + square) ** 2
 
 
 def _newton_cubic(start: Array, a: Array, slope: Array, wanted: npt.NDArray[np.bool_]) -> Array:

@@ -9,9 +9,10 @@ from plait.data.parts import Part
 from plait.errors import SettingError
 from plait.matrix import Features
 from plait.messages import Broadcast, Share
-from plait.methods.admm import Jacobi, Proximal
+from plait.methods.admm import Jacobi
 from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Block, Method, Task
+from plait.methods.proximal import Proximal
 from plait.party import Party
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book

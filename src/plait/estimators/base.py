@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plait.data.columns import as_table, assign_columns, split_columns
-from plait.data.parts import Part
+from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
 from plait.fitting import Fit, fit
 from plait.losses import Loss
@@ -61,6 +63,14 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         return parts
 
     def _train(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
+        """One run.  With an intercept, each party first takes the means off its columns; the model is the same."""
+        pairs = {name: _centred(part, weights) if self.fit_intercept else (part, 0.0) for name, part in parts.items()}
+        trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights)
+        assert isinstance(trained.weights, dict)
+        shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
+        return replace(trained, intercept=trained.intercept - shift)
+
+    def _run(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
         return fit(
             parts,
             labels,
@@ -112,9 +122,17 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         return np.sum(shares, axis=0) + np.atleast_1d(self.intercept_)
 
 
+def _centred(part: Part, weights: Any) -> tuple[Part, Array | float]:
+    """The part less its weighted column means, and these; a sparse part stays as it is, for it would fill up."""
+    if sp.issparse(part.matrix):
+        return part, 0.0
+    means = read_weights(weights, part.matrix.shape[0]) @ part.matrix
+    return Part(part.name, part.matrix - means, part.columns), means
+
+
 def _penalty(given: Any, alpha: float | None) -> Any:
     """The penalty objects that the options name."""
-    if isinstance(given, str):
+    if given is None or isinstance(given, str):
         if given == "none" and alpha is None:
             return NoPenalty()
         if given not in _PENALTIES:

@@ -62,7 +62,7 @@ class VerticalLogisticRegression(_VerticalClassifier):
     parties         who holds which columns: a dict name -> column names, positions or slices; an int M for an even
                     split; None for one party
     penalty, alpha  "l2", "l1" or "none" and its strength (1e-4 unless given), or penalty objects: one, or one per party
-    method          a plait method; None for plait's default
+    method          a plait method, or "auto" for the one that needs the fewest rounds
     max_rounds, tol when to stop
     fit_intercept   add an unpenalised constant
     class_weight    a dict class -> weight, or "balanced"

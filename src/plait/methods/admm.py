@@ -1,4 +1,4 @@
-"""ADMM sharing: the paper's parallel algorithm and its safe proximal form.
+"""ADMM sharing: the paper's parallel algorithm, and what all its forms have in common.
 
 In units where rho stands for rho / N, with S = sum_m D_m x_m + b and the scaled dual u = y N / rho:
 
@@ -9,12 +9,12 @@ In units where rho stands for rho / N, with S = sum_m D_m x_m + b and the scaled
 The paper pulls two vectors, S - z and y; the x-update needs only v, one vector.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
-from plait.errors import SettingError
 from plait.local import LocalSolver, choose_solver
 from plait.messages import Broadcast, Share
 from plait.methods import anderson
@@ -22,9 +22,8 @@ from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySi
 from plait.types import Array
 from plait.zupdate import update_scores_and_intercept
 
-_BALANCE, _RHO_FACTOR = 5.0, 2.0
-# A rho that never settles can drive the method away: each change makes the next one wait longer.
-_RHO_PATIENCE, _PATIENCE_GROWTH = 5, 1.3
+_BALANCE, _RHO_FACTOR = 10.0, 2.0
+_RHO_PATIENCE, _PATIENCE_GROWTH = 10.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -72,38 +71,6 @@ class Jacobi(Sharing):
 
 
 @dataclass(frozen=True)
-class Proximal(Sharing):
-    """Parallel ADMM sharing with tau = rho (parties - 1): converges for every rho > 0 when the loss is convex.
-
-    adaptive       let rho follow the residuals
-    acceleration   how many past rounds Anderson acceleration combines; 0 for none
-    tau            tau / rho, where another proximal weight is wanted
-    """
-
-    adaptive: bool = True
-    acceleration: int = 10
-    tau: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tau is not None and not (np.isfinite(self.tau) and self.tau >= 0):
-            raise SettingError(f"Proximal(tau) must be finite and not negative. Found {self.tau}.")
-        if self.acceleration < 0:
-            raise SettingError(f"Proximal(acceleration) must be 0 or more. Found {self.acceleration}.")
-
-    def proximity(self, parties: int) -> float:
-        return float(parties - 1) if self.tau is None else self.tau
-
-    @property
-    def adapts(self) -> bool:
-        return self.adaptive
-
-    @property
-    def memory(self) -> int:
-        return self.acceleration
-
-
-@dataclass(frozen=True)
 class PartyState:
     """x (d,), and the past images of x that acceleration may combine, newest last."""
 
@@ -126,7 +93,7 @@ class SharingParty(PartySide):
     def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
         assert broadcast.vector is not None
         rho, tau, *coefficients = broadcast.scalars
-        centre = _combine(state.images, coefficients)
+        centre = combine(state.images[-len(coefficients) :], coefficients) if coefficients else state.images[-1]
         features, penalty = self.block.features, self.block.penalty
         adjoint = features.adjoint(broadcast.vector)
         stationarity = self.block.stationarity(centre, rho / features.rows * adjoint)
@@ -135,19 +102,15 @@ class SharingParty(PartySide):
         slope = rho / (rho + tau)
         x = self.solver.solve((rho + tau) / features.rows, centre, slope * broadcast.vector, slope * adjoint)
         share = Share(broadcast.round, features.forward(x), np.array([penalty.value(x), stationarity]))
-        return PartyState(x, (*state.images, x)[-max(self.memory, 2) :]), share
+        return PartyState(x, (*state.images, x)[-max(self.memory, 1) :]), share
 
     def weights(self, state: PartyState) -> Array:
         return state.x
 
 
-def _combine(images: tuple[Array, ...], coefficients: list[float]) -> Array:
-    """sum_j c_j image_j over the newest images; the newest itself when no coefficients were sent."""
-    if not coefficients:
-        return images[-1]
-    return sum(
-        (c * x for c, x in zip(coefficients, images[-len(coefficients) :], strict=True)), np.zeros_like(images[-1])
-    )
+def combine(arrays: Sequence[Array], coefficients: Sequence[float] | Array) -> Array:
+    """sum_j c_j array_j."""
+    return sum((c * a for c, a in zip(coefficients, arrays, strict=True)), np.zeros_like(arrays[0]))
 
 
 @dataclass(frozen=True)
@@ -168,8 +131,14 @@ class Iterate:
     def v(self) -> Array:
         return self.total - self.z + self.u
 
+    @property
+    def pull(self) -> Array:
+        """S + u as the z-update saw it: z = prox(pull) and u = pull - z follow from it."""
+        return self.z + self.u
+
     def flat(self) -> Array:
-        return np.concatenate([self.shares.ravel(), self.z, self.u])
+        """All that the next round depends on; the intercept weighs as much as the scores that it moves."""
+        return np.concatenate([self.shares.ravel(), self.pull, [np.sqrt(self.z.size) * self.intercept]])
 
     def rescaled(self, factor: float) -> "Iterate":
         """The same point after rho has been multiplied by `factor`."""
@@ -188,7 +157,10 @@ class SharingState:
     past: tuple[Iterate, ...] = ()
     memory: anderson.Memory = field(default_factory=anderson.Memory)
     since_rho: int = 0
-    rho_changes: int = 0
+    patience: float = _RHO_PATIENCE
+
+
+S = TypeVar("S", bound=SharingState)
 
 
 class SharingCoordinator(CoordinatorSide):
@@ -225,40 +197,50 @@ class SharingCoordinator(CoordinatorSide):
     def finish_round(self, state: SharingState, moved: Array, penalty: float, seen: Array) -> SharingState:
         """The z-, b- and u-update, and what they show; `seen` (M, N) is the total that each party assumed."""
         task, start = self.task, state.start
-        target = moved.sum(axis=0) + start.u
-        step = task.rows * task.weights / state.rho
-        if task.fit_intercept:
-            z, b = update_scores_and_intercept(task.loss, target, step, task.labels, start.intercept)
-        else:
-            z, b = task.loss.prox(target, step, task.labels), 0.0
+        z, b = self.scores_and_intercept(moved.sum(axis=0) + start.u, state.rho, start.intercept)
         total = moved.sum(axis=0) + b
         end = Iterate(moved, z, start.u + total - z, b)
         drift = np.linalg.norm(total - z - (seen - start.z), axis=1).max()
         size_z, size_u = float(np.linalg.norm(z)), float(np.linalg.norm(end.u))
+        # The dual as a distance between scores, whatever rho: it sets the scale where the scores themselves vanish.
+        size = max(float(np.linalg.norm(total)), size_z, state.rho / task.loss.stiffness(task.labels) * size_u, 1e-300)
         measured = Measured(
             round=state.measured.round + 1,
             objective=task.mean_loss(total) + penalty,
-            primal=float(np.linalg.norm(total - z)) / max(float(np.linalg.norm(total)), size_z, size_u, 1e-300),
+            primal=float(np.linalg.norm(total - z)) / size,
             dual=float(drift) / max(size_u, 1e-6 * size_z, 1e-300),
             rho=state.rho,
         )
         return replace(state, end=end, measured=measured)
 
+    def scores(self, pull: Array, rho: float) -> Array:
+        """The z-update."""
+        return self.task.loss.prox(pull, self.task.rows * self.task.weights / rho, self.task.labels)
+
+    def scores_and_intercept(self, target: Array, rho: float, start: float) -> tuple[Array, float]:
+        """The z- and b-update; target is everything in the pull but the intercept."""
+        task = self.task
+        if not task.fit_intercept:
+            return self.scores(target, rho), 0.0
+        return update_scores_and_intercept(task.loss, target, task.rows * task.weights / rho, task.labels, start)
+
     def advance(self, state: SharingState) -> SharingState:
-        """Choose rho and the start of the next round; after a bad accelerated start, the image before it."""
-        if state.past and state.memory.fails(state.end.flat() - state.start.flat()):
-            back = np.array([1.0, 0.0])
-            return replace(state, start=state.past[-1], memory=state.memory.emptied(), past=(), coefficients=back)
+        """Choose rho and the start of the next round."""
         return self._accelerated(self._balanced(state))
 
     def _balanced(self, state: SharingState) -> SharingState:
-        """Adaptive rho: keep the primal and the dual residual within a factor of each other."""
-        if not self.method.adapts or state.since_rho < _RHO_PATIENCE * _PATIENCE_GROWTH**state.rho_changes:
+        """Adaptive rho: keep the primal and the dual residual within a factor of each other, ever more patiently."""
+        if not self.method.adapts or state.since_rho < state.patience:
             return replace(state, since_rho=state.since_rho + 1)
         ratio = state.measured.primal / max(state.measured.dual, 1e-300)
         factor = _RHO_FACTOR if ratio > _BALANCE else 1 / _RHO_FACTOR if ratio < 1 / _BALANCE else 1.0
         if factor == 1.0:
             return state
+        grown = replace(state, patience=_PATIENCE_GROWTH * state.patience)
+        return self.with_rho(grown, factor)
+
+    def with_rho(self, state: S, factor: float) -> S:
+        """The same point with rho multiplied by `factor`; acceleration starts anew."""
         return replace(
             state,
             rho=state.rho * factor,
@@ -267,7 +249,6 @@ class SharingCoordinator(CoordinatorSide):
             past=(),
             memory=anderson.Memory(),
             since_rho=0,
-            rho_changes=state.rho_changes + 1,
         )
 
     def _accelerated(self, state: SharingState) -> SharingState:
@@ -278,12 +259,9 @@ class SharingCoordinator(CoordinatorSide):
         memory = state.memory.push(state.end.flat() - state.start.flat(), keep)
         past = (*state.past, state.end)[-len(memory.residuals) :]
         c = memory.coefficients()
-        start = Iterate(
-            shares=sum((a * p.shares for a, p in zip(c, past, strict=True)), np.zeros_like(state.end.shares)),
-            z=sum((a * p.z for a, p in zip(c, past, strict=True)), np.zeros_like(state.end.z)),
-            u=sum((a * p.u for a, p in zip(c, past, strict=True)), np.zeros_like(state.end.u)),
-            intercept=float(c @ [p.intercept for p in past]),
-        )
+        pull = combine([p.pull for p in past], c)
+        z = self.scores(pull, state.rho)
+        start = Iterate(combine([p.shares for p in past], c), z, pull - z, float(c @ [p.intercept for p in past]))
         return replace(state, start=start, memory=memory, past=past, coefficients=c)
 
     def completed(self, state: SharingState, where: Iterate, shares: Mapping[str, Share]) -> Measured:

@@ -25,17 +25,13 @@ class Memory:
     last: float = np.inf
     accepted: int = 0
 
-    def fails(self, residual: Array) -> bool:
-        """The start that gave this residual was no good: go back to the image before it."""
-        return float(np.linalg.norm(residual)) > _GROWTH * self.last
-
-    def emptied(self) -> "Memory":
-        """Nothing to combine, but the same bar for the next residual."""
-        return Memory(first=self.first, last=self.last, accepted=self.accepted)
-
     def push(self, residual: Array, keep: int) -> "Memory":
-        """Remember one more residual, forgetting the oldest beyond `keep`."""
+        """Remember one more residual, forgetting the oldest beyond `keep`; forget all when the residual has grown."""
         norm = float(np.linalg.norm(residual))
+        if self.residuals and (self.last == 0 or norm == 0):  # nothing had moved, or nothing moves any more
+            return Memory().push(residual, keep)
+        if norm > _GROWTH * self.last:
+            return Memory((residual,), np.array([[norm * norm]]), self.first, norm, self.accepted)
         residuals = (*self.residuals, residual)[-keep:]
         row = np.array([float(f @ residual) for f in residuals])
         old = self.gram[max(0, len(self.residuals) + 1 - keep) :, max(0, len(self.residuals) + 1 - keep) :]

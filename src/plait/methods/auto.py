@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from plait.errors import SettingError
 from plait.losses import Loss
-from plait.methods.admm import Proximal
+from plait.methods.augmented import Augmented
 from plait.methods.base import Method
+from plait.methods.proximal import Proximal
 from plait.methods.subspace import Subspace
 from plait.penalties import Penalty
 
@@ -20,14 +21,13 @@ class Choice:
 
 
 def choose_method(loss: Loss, penalties: Mapping[str, Penalty]) -> Choice:
-    """Subspace wherever it applies, since it needs the fewest rounds; else Proximal, which always applies."""
-    subspace = Subspace()
+    """Subspace for smooth losses and Augmented for those with kinks, as they need the fewest rounds; else Proximal."""
+    method, why = (Subspace(), "smooth") if loss.smooth else (Augmented(), "one with kinks")
     try:
-        subspace.check(loss, penalties)
+        method.check(loss, penalties)
     except SettingError as error:
-        why = str(error).removesuffix(subspace.remedy).strip()
-        return Choice(Proximal(), f"Proximal, because {why[0].lower()}{why[1:]}")
+        reason = str(error).removesuffix(method.remedy).strip()
+        return Choice(Proximal(), f"Proximal, because {reason[0].lower()}{reason[1:]}")
     kinks = [name for name, penalty in penalties.items() if not penalty.smooth]
-    if kinks:
-        return Choice(subspace, f"Subspace with proximal Newton steps at {', '.join(kinks)}: the loss is smooth")
-    return Choice(subspace, "Subspace: the loss and all penalties are smooth")
+    steps = f", with proximal Newton steps at {', '.join(kinks)}" if kinks else ""
+    return Choice(method, f"{type(method).__name__}, because the loss is {why}{steps}")

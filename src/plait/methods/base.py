@@ -30,14 +30,16 @@ class Block:
     """Sample weights (N,), summing to 1."""
 
     def stationarity(self, x: Array, gradient: Array) -> float:
-        """The paper's ||grad~_x L||^2 at x, from the gradient (d,) of everything but the penalty (eq. Lyapunov)."""
-        if self.penalty.smooth:
-            gap = gradient + self.penalty.gradient(x)
-        elif self.penalty.convex:
+        """The paper's ||grad~_x L||^2 at x, from the gradient (d,) of everything but the penalty (eq. Lyapunov).
+
+        The prox form for a convex penalty, smooth or not; the gradient, projected, for a non-convex one.
+        """
+        if self.penalty.convex:
             gap = x - self.penalty.prox(x - gradient, 1.0)
         else:
-            assert self.penalty.feasible is not None
-            gap = x - self.penalty.feasible.project(x - gradient - self.penalty.gradient(x))
+            gap = gradient + self.penalty.gradient(x)
+            if self.penalty.feasible is not None:
+                gap = x - self.penalty.feasible.project(x - gap)
         return float(gap @ gap)
 
 

@@ -19,7 +19,7 @@ from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
-_COMPOSITE_TOLERANCE = 1e-9
+_COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 _CG_TOLERANCE, _CG_STEPS = 1e-2, 60
 
 
@@ -77,13 +77,13 @@ def newton_direction(curvature: Curvature, gradient: Array, others: Others | Non
     square = weighted @ others.moves.T + others.penalty
     cross = curvature.features.adjoint(weighted.T)
     if not curvature.exact:
-        inverse = _filtered_inverse(square, _scales(square))
+        inverse = _filtered_inverse(square, _scale(square))
         rhs = cross @ (inverse @ others.gradient) - gradient
         return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
     solved = curvature.inverse.solve(np.column_stack([gradient, cross]))
     newton, spread = solved[:, 0], solved[:, 1:]
     schur = square - cross.T @ spread
-    c = -_filtered_inverse((schur + schur.T) / 2, _scales(square)) @ (others.gradient - cross.T @ newton)
+    c = -_filtered_inverse((schur + schur.T) / 2, _scale(square)) @ (others.gradient - cross.T @ newton)
     return -newton - spread @ c
 
 
@@ -96,20 +96,28 @@ def proximal_direction(
         weighted = others.moves * w
         cross = features.adjoint(weighted.T)
         square = weighted @ others.moves.T + others.penalty
-        inverse = _filtered_inverse(square, _scales(square))
+        inverse = _filtered_inverse(square, _scale(square))
         gradient = gradient - cross @ (inverse @ others.gradient)
     lift = 1e-10 * float(features.weighted_column_squares(w).mean())
     if features.primal_fits:
         dense = features.weighted_gram(w) - cross @ inverse @ cross.T
         dense[np.diag_indices_from(dense)] += lift
-        quadratic = Quadratic(lambda v: dense @ v, np.diag(dense).copy(), dense)
+        quadratic = Quadratic.of(dense)
     else:
         diagonal = features.weighted_column_squares(w) - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
         quadratic = Quadratic(
-            lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v, diagonal
+            lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v,
+            diagonal,
+            block=lambda on: np.empty((0, 0)),
+            block_limit=0,
         )
     linear = quadratic.apply(x) - gradient
-    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE) - x
+    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS) - x
+
+
+def _scale(square: Array) -> Array:
+    """The roots of a diagonal whose smallest entries rounding may have pushed below zero."""
+    return np.sqrt(np.maximum(np.abs(np.diag(square)), 1e-300))
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:
@@ -121,7 +129,3 @@ def _filtered_inverse(matrix: Array, scale: Array) -> Array:
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     v = vectors[:, values > _SINGULAR]
     return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)
-
-
-def _scales(matrix: Array) -> Array:
-    return np.sqrt(np.maximum(np.diag(matrix), 0.0))

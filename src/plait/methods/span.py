@@ -19,6 +19,7 @@ _STEPS, _HALVINGS = 50, 40
 _ARMIJO = 1e-4
 _PRECISION = 1e-13
 _FLAT = 1e-11
+_LEAST = 1e-4
 
 NewtonStep = Callable[[Array, Array, Array], Array]
 """Gradient (K,), Hessian (K, K) and point (K,) to a step (K,)."""
@@ -52,17 +53,27 @@ def _minimise(
     value = task.mean_loss(z)
     for _ in range(_STEPS):
         gradient = rows @ task.gradient(z) + r + k @ c
-        curvature = task.weights * np.maximum(task.loss.hessian(z, task.labels), 0.0)
-        step = newton(gradient, (rows * curvature) @ rows.T + k, c)
+        step = newton(gradient, (rows * _curvature(task, z)) @ rows.T + k, c)
         slope = float(gradient @ step)
-        if -slope <= _PRECISION * max(abs(value), 1e-300):
-            break
         moved = step @ rows
+        if -slope <= _PRECISION * max(abs(value), 1e-300):
+            # Too little to see in the objective, yet the step halves the digits still missing in z.
+            c, z = c + step, z + moved
+            break
         length, new = _line_search(task, z, moved, c, step, r, k, value, slope)
         if length == 0:
             break
         c, z, value = c + length * step, z + length * moved, new
     return Minimum(c / scale, z, value)
+
+
+def _curvature(task: Task, z: Array) -> Array:
+    """The loss's second derivative, weighted; where it is flat or bends down, a little, so that a slope is followed."""
+    h = task.loss.hessian(z, task.labels)
+    if h.min() <= 0:
+        top = float(h.max())
+        h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
+    return task.weights * h
 
 
 def _scales(task: Task, basis: Array, k: Array) -> Array:
@@ -81,8 +92,10 @@ def _free_step(gradient: Array, hessian: Array, c: Array) -> Array:
 
 def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
     """The minimiser of the quadratic model over the box."""
+    if np.trace(hessian) == 0:
+        return np.zeros_like(c)
     q = hessian + 1e-12 * max(float(np.trace(hessian)), 1e-300) * np.eye(c.size)
-    problem = CompositeProblem(Box(0.0, 1.0), Quadratic(lambda x: q @ x, np.diag(q).copy(), q))
+    problem = CompositeProblem(Box(0.0, 1.0), Quadratic.of(q))
     return problem.solve(q @ c - gradient, 1.0, c, 1e-12) - c
 
 

@@ -41,6 +41,10 @@ class Subspace(Method):
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         if not loss.smooth:
             raise SettingError(f"Subspace needs a smooth loss. Found {loss!r}, which has kinks. {self.remedy}")
+        self.check_penalties(penalties)
+
+    def check_penalties(self, penalties: Mapping[str, Penalty]) -> None:
+        """Raise SettingError unless every penalty is smooth or convex, and allows zero weights."""
         for name, penalty in penalties.items():
             if not penalty.smooth and not penalty.convex:
                 raise SettingError(
@@ -58,7 +62,11 @@ class Subspace(Method):
         return SubspaceParty(block)
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
-        return SubspaceCoordinator(task, self._memory(task), self.sums_only)
+        return self.coordinator_of(task)
+
+    def coordinator_of(self, task: Task, stiffness: float = 1.0) -> SubspaceCoordinator:
+        """The coordinator's side, for a loss whose gradient shows its curvature up to a factor."""
+        return SubspaceCoordinator(task, self._memory(task), self.sums_only, stiffness)
 
     def _memory(self, task: Task) -> int:
         if self.memory is not None:

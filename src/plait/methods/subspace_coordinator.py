@@ -9,7 +9,7 @@ import scipy.linalg
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
 from plait.methods.span import minimise_over_box, minimise_over_span
-from plait.methods.subspace_messages import Model, Orders, Report, add_reports
+from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
 from plait.methods.subspace_party import MODELS
 from plait.types import Array
 
@@ -47,8 +47,9 @@ class Candidate:
 class SubspaceCoordinator(CoordinatorSide):
     """Minimises over the span of what it has received."""
 
-    def __init__(self, task: Task, memory: int, sums_only: bool) -> None:
+    def __init__(self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0) -> None:
         self.task = task
+        self.stiffness = stiffness
         self.memory = memory
         together = sums_only or len(task.parties) == 1
         self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
@@ -77,7 +78,7 @@ class SubspaceCoordinator(CoordinatorSide):
     def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
         g = self.task.gradient(state.z)
         number = state.measured.round + (not closing)
-        rest = (state.models, state.start_score, float(self.task.fit_intercept), state.width)
+        rest = (state.models, state.start_score, float(self.task.fit_intercept), self.stiffness, state.width)
         return {
             name: Broadcast(number, g, Orders(self._memory(state.models > 1), *rest, c, state.gram_row).pack(), closing)
             for group, c in zip(self.groups, state.coefficients, strict=True)
@@ -113,8 +114,10 @@ class SubspaceCoordinator(CoordinatorSide):
         if not any(r.kinks for r in reports):
             return self._span(z, images, [r.models[0] for r in reports])
         stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
-        spans = [self._span(z, images, list(m)) for m in zip(*(r.models for r in reports), strict=True)]
-        return min([*spans, self._hull(z, images, reports), stay], key=lambda c: c.bound)
+        models = zip(*(r.models for r in reports), strict=True)
+        spans = [self._span(z, images, list(m)) for m in models if max(a.constant for a in m) < NO_BOUND]
+        hulls = [self._hull(z, images, reports, far) for far in (False, True)]
+        return min([*spans, *hulls, stay], key=lambda c: c.bound)
 
     def _span(self, z: Array, images: list[Array], models: list[Model]) -> Candidate:
         """Over all coefficients, with a parabola above each penalty."""
@@ -126,13 +129,16 @@ class SubspaceCoordinator(CoordinatorSide):
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))
 
-    def _hull(self, z: Array, images: list[Array], reports: list[Report]) -> Candidate:
-        """Between x and x + d, where a convex penalty lies below its chord."""
-        newest = np.stack([i[-1] for i in images])
-        chord = np.array([r.reached - r.penalty for r in reports])
+    def _hull(self, z: Array, images: list[Array], reports: list[Report], far: bool) -> Candidate:
+        """Between x and x + d, or as far as x + FAR d, where a convex penalty lies below its chord."""
+        lengths = [FAR if far and r.beyond < NO_BOUND else 1.0 for r in reports]
+        newest = np.stack([length * i[-1] for length, i in zip(lengths, images, strict=True)])
+        ends = [r.beyond if length == FAR else r.reached for length, r in zip(lengths, reports, strict=True)]
+        chord = np.array([end - r.penalty for end, r in zip(ends, reports, strict=True)])
         best = minimise_over_box(self.task, z, newest, chord)
         b = self._best_intercept(best.scores)
-        c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, best.coefficients, strict=True)]
+        reach = best.coefficients * lengths
+        c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, reach, strict=True)]
         penalty = float(chord @ best.coefficients) + sum(r.penalty for r in reports)
         return Candidate(c, b, self.task.mean_loss(best.scores + b) + penalty)
 

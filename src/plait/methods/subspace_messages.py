@@ -16,6 +16,7 @@ class Orders:
     models        how many parabolas of the penalty it wants
     start         the score that every sample had before round 1
     intercept     1.0 where the coordinator also moves an intercept
+    stiffness     what the curvature that a gradient shows is to be multiplied by
     width         how many features the parties have in all, as far as known
     coefficients  of the last step, over the past steps and the newest direction (k+1,); empty before round 1
     gram_row      the new step's products with the past ones in the penalty's metric, summed over parties
@@ -25,20 +26,22 @@ class Orders:
     models: int
     start: float
     intercept: float
+    stiffness: float
     width: float
     coefficients: Array
     gram_row: Array
 
     def pack(self) -> Array:
-        head = [self.memory, self.models, self.start, self.intercept, self.width, self.coefficients.size]
+        numbers = [self.memory, self.models, self.start, self.intercept, self.stiffness, self.width]
+        head = [*numbers, self.coefficients.size]
         return np.concatenate([head, self.coefficients, self.gram_row])
 
     @staticmethod
     def unpack(scalars: Array) -> "Orders":
-        count = int(scalars[5])
-        coefficients, row = scalars[6 : 6 + count], scalars[6 + count :]
-        start, intercept, width = (float(s) for s in scalars[2:5])
-        return Orders(int(scalars[0]), int(scalars[1]), start, intercept, width, coefficients, row)
+        count = int(scalars[6])
+        coefficients, row = scalars[7 : 7 + count], scalars[7 + count :]
+        start, intercept, stiffness, width = (float(s) for s in scalars[2:6])
+        return Orders(int(scalars[0]), int(scalars[1]), start, intercept, stiffness, width, coefficients, row)
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,13 @@ class Model:
         return Model(self.constant + other.constant, self.r + other.r, self.k + other.k)
 
 
-_NUMBERS = 6
+_NUMBERS = 7
+
+FAR = 16.0
+"""How far beyond its own step a party also states its penalty, for the coordinator to go there if it pays."""
+
+NO_BOUND = 1e300
+"""Stands for a bound that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class Report:
     """What a party says beside its vector D_m d_m.
 
     penalty, reached  the penalty at x and at x + d
+    beyond            the penalty at x + FAR d; NO_BOUND where that is out of bounds
     stationarity      its part of the paper's Lyapunov value
     gain              by how much its own model of the objective would fall at x + d
     width             how many features it has
@@ -70,6 +80,7 @@ class Report:
 
     penalty: float
     reached: float
+    beyond: float
     stationarity: float
     gain: float
     width: float
@@ -77,16 +88,16 @@ class Report:
     models: tuple[Model, ...] = ()
 
     @property
-    def numbers(self) -> tuple[float, float, float, float, float, float]:
-        return self.penalty, self.reached, self.stationarity, self.gain, self.width, self.kinks
+    def numbers(self) -> tuple[float, ...]:
+        return self.penalty, self.reached, self.beyond, self.stationarity, self.gain, self.width, self.kinks
 
     def pack(self) -> Array:
         return np.concatenate([self.numbers, *(_packed(m) for m in self.models)])
 
     @staticmethod
     def of(numbers: Array, models: tuple[Model, ...]) -> "Report":
-        penalty, reached, stationarity, gain, width, kinks = (float(s) for s in numbers)
-        return Report(penalty, reached, stationarity, gain, width, kinks, models)
+        penalty, reached, beyond, stationarity, gain, width, kinks = (float(s) for s in numbers)
+        return Report(penalty, reached, beyond, stationarity, gain, width, kinks, models)
 
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Report":

@@ -8,7 +8,7 @@ from plait.losses import Seen
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
 from plait.methods.direction import Curvature, Others, Preconditioner, newton_direction, proximal_direction
-from plait.methods.subspace_messages import Model, Orders, Report
+from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report
 from plait.penalties import Parabola
 from plait.types import Array
 
@@ -18,10 +18,10 @@ _WIDTHS = (1.0, 0.1, 0.01)
 _LEAST_WIDTH = 1e-4
 
 _OTHERS, _OTHERS_BYTES = 40, 2**26
-_CURVATURE_FLOOR = 4e-3
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4
 _MOST_CROWDED = 20
 _FAINT = 1e-12
-_NO_BOUND = 1e300
+
 _CHEAP_GRAM = 5e9
 
 
@@ -66,7 +66,7 @@ class SubspaceParty(PartySide):
         gradient = features.adjoint(g)
         stationarity, here = self.block.stationarity(state.x, gradient), penalty.value(state.x)
         if broadcast.closing:
-            report = Report(here, here, stationarity, 0.0, features.columns, not penalty.smooth)
+            report = Report(here, here, here, stationarity, 0.0, features.columns, not penalty.smooth)
             return state, Share(broadcast.round, None, report.pack())
         state, direction = self._direction(state, orders, g, gradient)
         there = penalty.value(state.x + direction)
@@ -74,16 +74,32 @@ class SubspaceParty(PartySide):
         gain = -float(gradient @ direction) - slope
         basis = np.vstack([state.steps[-orders.memory :], direction])
         models = self._models(state.x, direction, basis, orders.models)
-        report = Report(here, there, stationarity, gain, features.columns, not penalty.smooth, models)
+        report = Report(
+            here,
+            there,
+            self._beyond(state.x + FAR * direction),
+            stationarity,
+            gain,
+            features.columns,
+            not penalty.smooth,
+            models,
+        )
         first = g if state.first is None else state.first
         state = replace(state, direction=direction, first=first, last=g, rounds=state.rounds + 1)
         return state, Share(broadcast.round, features.forward(direction), report.pack())
+
+    def _beyond(self, x: Array) -> float:
+        """The penalty at x, if x is allowed."""
+        penalty = self.block.penalty
+        allowed = penalty.feasible is None or np.array_equal(penalty.feasible.project(x), x)
+        return penalty.value(x) if allowed else NO_BOUND
 
     def _direction(self, state: PartyState, orders: Orders, g: Array, gradient: Array) -> tuple[PartyState, Array]:
         """A Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
         features, penalty = self.block.features, self.block.penalty
         seen = self._seen(g, state.first if state.first is not None else g, orders.start)
-        w = self.block.weights * np.maximum(seen.curvature, _CURVATURE_FLOOR * float(seen.curvature.mean()))
+        floor = max(_CURVATURE_FLOOR * float(seen.curvature.mean()), 1e-300 if self.block.loss.smooth else _KINK_FLOOR)
+        w = orders.stiffness * self.block.weights * np.maximum(seen.curvature, floor)
         if not penalty.smooth:
             others = self._others(state, orders, np.zeros(len(state.steps)), w, np.zeros_like(state.x))
             return state, proximal_direction(features, penalty, state.x, gradient, w, others)
@@ -162,7 +178,7 @@ class SubspaceParty(PartySide):
         over = self.block.penalty.majoriser(centre, width)
         h = over.curvature
         if self.block.penalty.feasible is not None:
-            over = Parabola(_NO_BOUND, h)  # no parabola lies above a wall
+            over = Parabola(NO_BOUND, h)  # no parabola lies above a wall
         return Model(over.constant + float(h @ (x * x)) / 2, basis @ (h * x), (basis * h) @ basis.T)
 
 

@@ -1,0 +1,135 @@
+"""The safe form of ADMM sharing.
+
+Losses with kinks need one thing more.  While u is held, the rounds minimise
+
+    sum_m R_m(x_m) + e(S + u),     e(t) = min over z of  l(z) + (rho/2N) ||t - z||^2,
+
+where e is smooth: acceleration works on it, and its value, which the coordinator knows, tells whether it did.  So u
+moves only once the parties have settled (the method of multipliers); moved in every round, it would be plain ADMM,
+whose acceleration stumbles over every kink.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from plait.errors import SettingError
+from plait.methods import anderson
+from plait.methods.admm import Iterate, Sharing, SharingCoordinator, SharingState, combine
+from plait.methods.base import CoordinatorSide, Task
+
+_SETTLED, _LONGEST = 0.3, 40
+_QUICK, _SLOW, _RHO_FACTOR = 8, 25, 1.5
+_REACH, _NARROWER, _FARTHEST = 50.0, 8.0, 1e6
+_NOISE = 1e-12
+
+
+@dataclass(frozen=True)
+class Proximal(Sharing):
+    """Parallel ADMM sharing with tau = rho (parties - 1): converges for every rho > 0 when the loss is convex.
+
+    adaptive       let rho follow the residuals
+    acceleration   how many past rounds Anderson acceleration combines; 0 for none
+    tau            tau / rho, where another proximal weight is wanted
+    """
+
+    adaptive: bool = True
+    acceleration: int = 20
+    tau: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tau is not None and not (np.isfinite(self.tau) and self.tau >= 0):
+            raise SettingError(f"Proximal(tau) must be finite and not negative. Found {self.tau}.")
+        if self.acceleration < 0:
+            raise SettingError(f"Proximal(acceleration) must be 0 or more. Found {self.acceleration}.")
+
+    def proximity(self, parties: int) -> float:
+        return float(parties - 1) if self.tau is None else self.tau
+
+    @property
+    def adapts(self) -> bool:
+        return self.adaptive
+
+    @property
+    def memory(self) -> int:
+        return self.acceleration
+
+    def coordinator_side(self, task: Task) -> CoordinatorSide:
+        side = SharingCoordinator if task.loss.smooth or self.acceleration < 2 else HoldingCoordinator
+        return side(self, task)
+
+
+@dataclass(frozen=True)
+class HoldingState(SharingState):
+    """Rounds since u moved, the envelope's value after the last good one, and how far acceleration may reach."""
+
+    held: int = 0
+    value: float = np.inf
+    reach: float = field(default=_REACH)
+
+
+class HoldingCoordinator(SharingCoordinator):
+    """Holds u while the parties settle."""
+
+    def start(self) -> HoldingState:
+        plain = super().start()
+        return HoldingState(plain.end, plain.start, plain.rho, plain.measured)
+
+    def advance(self, state: SharingState) -> HoldingState:
+        assert isinstance(state, HoldingState)
+        state = replace(state, held=state.held + 1)
+        if state.measured.dual <= _SETTLED * state.measured.primal or state.held >= _LONGEST:
+            return self._release(state)
+        value = self._envelope(state)
+        if value > state.value + _NOISE * abs(state.value):
+            return self._back(state)
+        return self._onward(replace(state, value=value))
+
+    def _envelope(self, state: HoldingState) -> float:
+        """sum_m R_m(x_m) + e(S + u) where the round ended, u still held."""
+        task, end = self.task, state.end
+        penalty = state.measured.objective - task.mean_loss(end.total)
+        # end.u has moved by S - z already, so that it is the distance S + u - z itself.
+        return task.mean_loss(end.z) + state.rho / (2 * task.rows) * float(end.u @ end.u) + penalty
+
+    def _release(self, state: HoldingState) -> HoldingState:
+        """Move u; and rho, if the parties settled very quickly or slowly."""
+        factor = _RHO_FACTOR if state.held <= _QUICK else 1 / _RHO_FACTOR if state.held >= _SLOW else 1.0
+        moved = self.with_rho(state, factor if self.method.adapts else 1.0)
+        return replace(moved, start=moved.end, coefficients=np.empty(0), held=0, value=np.inf)
+
+    def _back(self, state: HoldingState) -> HoldingState:
+        """Undo the last round, which did not lower the envelope, and reach less far."""
+        return replace(
+            state,
+            start=state.past[-1],
+            coefficients=np.array([1.0, 0.0]),
+            past=(),
+            memory=anderson.Memory(),
+            value=np.inf,
+            reach=max(state.reach / _NARROWER, 1.0),
+        )
+
+    def _onward(self, state: HoldingState) -> HoldingState:
+        """Start the next round at Anderson's combination of the last shares, within reach of the newest ones."""
+        u = state.start.u
+        here = replace(state.end, u=u)
+        step = here.shares - state.start.shares
+        memory = state.memory.push(step.ravel(), self.method.memory)
+        past = (*state.past, here)[-len(memory.residuals) :]
+        c = memory.coefficients()
+        far = float(np.linalg.norm(combine([p.shares for p in past], c) - here.shares))
+        if far > 0:
+            share = min(1.0, state.reach * float(np.linalg.norm(step)) / far)
+            c = share * c + (1 - share) * anderson.newest(c.size)
+        shares = combine([p.shares for p in past], c)
+        z, b = self.scores_and_intercept(shares.sum(axis=0) + u, state.rho, here.intercept)
+        return replace(
+            state,
+            start=Iterate(shares, z, u, b),
+            coefficients=c,
+            past=past,
+            memory=memory,
+            reach=min(2 * state.reach, _FARTHEST) if far > 0 else state.reach,
+        )

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick bench-growth lint docs parity clean
+.PHONY: demo test test-all bench bench-quick bench-growth bench-transport lint docs parity clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ test: $(VENV)/.installed
 
 test-all: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+
+bench-transport: $(VENV)/.installed
+	$(BIN)/python benchmarks/transport.py --wan
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -15,7 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from plait._version import __version__
-from plait.commands import privacy
+from plait.commands import cert, predict, privacy, run
+from plait.commands.doctor import doctor
+from plait.commands.init import init
 from plait.errors import PlaitError
 from plait.history import Round
 from plait.protocol import Observer
@@ -34,6 +36,16 @@ app.add_typer(privacy.app, name="privacy")
 _out, _err = Console(), Console(stderr=True)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the result, no progress.")]
+
+app.command()(init)
+app.add_typer(cert.app, name="cert")
+app.command()(doctor)
+app.command()(run.fit)
+app.command()(run.coordinator)
+app.command()(run.party)
+app.command()(predict.predict)
+app.command()(predict.evaluate)
+app.command()(predict.serve)
 
 
 @app.callback()

@@ -7,6 +7,11 @@
     ├── SettingError        an option with an impossible value     (also a ValueError)
     ├── DivergedError       a run whose objective or residuals blow up
     ├── ProtocolError       a message that does not fit the protocol
+    ├── TransportError      a peer that cannot be reached, or refuses
+    │   └── MissingPartyError   ... for longer than the job allows
+    ├── ConfigError         a job or party file that cannot be used     (also a ValueError)
+    ├── CertificateError    a certificate or key that cannot be used
+    ├── StorageError        a run folder, checkpoint or model file that cannot be used
     └── PrivacyError        a release that the privacy rules forbid
         └── BudgetError     ... because the budget would be exceeded
 
@@ -40,6 +45,26 @@ class DivergedError(PlaitError):
 
 class ProtocolError(PlaitError):
     """A message does not fit the protocol."""
+
+
+class TransportError(PlaitError):
+    """A peer cannot be reached, or refuses to talk."""
+
+
+class MissingPartyError(TransportError):
+    """A party has been away for longer than the job allows."""
+
+
+class ConfigError(PlaitError, ValueError):
+    """A job file or a party file cannot be used as it is."""
+
+
+class CertificateError(PlaitError):
+    """A certificate, a key or a signing request cannot be used."""
+
+
+class StorageError(PlaitError):
+    """A run folder, a checkpoint or a model file cannot be used."""
 
 
 class PrivacyError(PlaitError):

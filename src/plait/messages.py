@@ -1,6 +1,8 @@
 """All that may leave a process during training: one vector and a few scalars each way."""
 
+import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +32,15 @@ class Message:
     def bytes(self) -> int:
         """Their size in bytes, without framing."""
         return NUMBER_BYTES * self.numbers
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the round and the numbers, computed at most once."""
+        seal = hashlib.sha256(self.round.to_bytes(8, "little"))
+        for values in (self.scalars, self.vector):
+            if values is not None:
+                seal.update(np.ascontiguousarray(values, dtype="<f8").reshape(-1).view(np.uint8).data)
+        return seal.hexdigest()
 
 
 @dataclass(frozen=True)

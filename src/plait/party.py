@@ -1,5 +1,7 @@
 """A party: its matrix, its weights, its half of the method.  No input or output."""
 
+from typing import Any
+
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Method
 from plait.types import Array
@@ -18,6 +20,19 @@ class Party:
         """Take one step and return what is sent to the coordinator."""
         self._state, share = self._side.respond(self._state, broadcast)
         return share
+
+    @property
+    def state(self) -> Any:
+        """All that changes from message to message."""
+        return self._state
+
+    def answer_from(self, state: Any, broadcast: Broadcast) -> Share:
+        """What was, or would have been, sent from this state; nothing changes."""
+        return self._side.respond(state, broadcast)[1]
+
+    def resume(self, state: Any) -> None:
+        """Go on from a state that was stored."""
+        self._state = state
 
     @property
     def weights(self) -> Array:

@@ -17,7 +17,9 @@ from plait.types import Array
 
 _STEPS, _HALVINGS = 50, 40
 _ARMIJO = 1e-4
-_PRECISION = 1e-13
+PRECISE = 1e-13
+ROUGH = 1e-9
+"""The precision for candidates of which only the best is taken."""
 _FLAT = 1e-11
 _LEAST = 1e-4
 
@@ -34,18 +36,18 @@ class Minimum:
     value: float
 
 
-def minimise_over_span(task: Task, z: Array, basis: Array, r: Array, k: Array) -> Minimum:
+def minimise_over_span(task: Task, z: Array, basis: Array, r: Array, k: Array, precision: float = PRECISE) -> Minimum:
     """Over all c.  basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it."""
-    return _minimise(task, z, basis, r, k, _free_step)
+    return _minimise(task, z, basis, r, k, _free_step, precision)
 
 
 def minimise_over_box(task: Task, z: Array, basis: Array, r: Array) -> Minimum:
     """Over 0 <= c <= 1, with a penalty that is linear along the basis."""
-    return _minimise(task, z, basis, r, np.zeros((r.size, r.size)), _boxed_step, scaled=False)
+    return _minimise(task, z, basis, r, np.zeros((r.size, r.size)), _boxed_step, ROUGH, scaled=False)
 
 
 def _minimise(
-    task: Task, z: Array, basis: Array, r: Array, k: Array, newton: NewtonStep, scaled: bool = True
+    task: Task, z: Array, basis: Array, r: Array, k: Array, newton: NewtonStep, precision: float, scaled: bool = True
 ) -> Minimum:
     scale = _scales(task, basis, k) if scaled else np.ones(r.size)
     rows, r, k = basis / scale[:, None], r / scale, k / np.outer(scale, scale)
@@ -56,7 +58,7 @@ def _minimise(
         step = newton(gradient, (rows * _curvature(task, z)) @ rows.T + k, c)
         slope = float(gradient @ step)
         moved = step @ rows
-        if -slope <= _PRECISION * max(abs(value), 1e-300):
+        if -slope <= precision * max(abs(value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
             c, z = c + step, z + moved
             break
@@ -96,7 +98,7 @@ def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
         return np.zeros_like(c)
     q = hessian + 1e-12 * max(float(np.trace(hessian)), 1e-300) * np.eye(c.size)
     problem = CompositeProblem(Box(0.0, 1.0), Quadratic.of(q))
-    return problem.solve(q @ c - gradient, 1.0, c, 1e-12) - c
+    return problem.solve(q @ c - gradient, 1.0, c, 1e-10, bursts=20) - c
 
 
 def _line_search(

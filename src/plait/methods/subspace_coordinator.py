@@ -8,7 +8,7 @@ import scipy.linalg
 
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
-from plait.methods.span import minimise_over_box, minimise_over_span
+from plait.methods.span import PRECISE, ROUGH, minimise_over_box, minimise_over_span
 from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
 from plait.methods.subspace_party import MODELS
 from plait.types import Array
@@ -112,20 +112,20 @@ class SubspaceCoordinator(CoordinatorSide):
         """The step with the least upper bound on the objective; never worse than staying."""
         z = state.z
         if not any(r.kinks for r in reports):
-            return self._span(z, images, [r.models[0] for r in reports])
+            return self._span(z, images, [r.models[0] for r in reports], PRECISE)
         stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
         models = zip(*(r.models for r in reports), strict=True)
-        spans = [self._span(z, images, list(m)) for m in models if max(a.constant for a in m) < NO_BOUND]
+        spans = [self._span(z, images, list(m), ROUGH) for m in models if max(a.constant for a in m) < NO_BOUND]
         hulls = [self._hull(z, images, reports, far) for far in (False, True)]
         return min([*spans, *hulls, stay], key=lambda c: c.bound)
 
-    def _span(self, z: Array, images: list[Array], models: list[Model]) -> Candidate:
+    def _span(self, z: Array, images: list[Array], models: list[Model], precision: float) -> Candidate:
         """Over all coefficients, with a parabola above each penalty."""
         free = len(self.ones)
         basis = np.vstack([*images, self.ones])
         r = np.concatenate([*(m.r for m in models), np.zeros(free)])
         k = scipy.linalg.block_diag(*(m.k for m in models), np.zeros((free, free)))
-        best = minimise_over_span(self.task, z, basis, r, k)
+        best = minimise_over_span(self.task, z, basis, r, k, precision)
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))
 

@@ -1,0 +1,68 @@
+"""The files that `plait init` writes."""
+
+JOB = """\
+# The job: the same file at every party. It holds nothing private.
+format = 1
+name = "credit"
+parties = ["bank", "shop"]       # who brings columns; lower-case letters, digits and hyphens
+
+[coordinator]                    # the label party (active party, guest); the others only dial out
+name = "bank"                    # its certificate must carry this name
+address = "127.0.0.1:7443"       # host:port that every party can reach: the one inbound port of the job
+patience = 600                   # seconds that a party may be missing before the run ends
+
+[model]
+loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}
+penalty = {{ name = "l2", alpha = 1e-4 }}
+                                 # {penalties}; a list adds them
+intercept = true
+# [model.penalties]              # another penalty for one party
+# shop = {{ name = "l1", alpha = 1e-3 }}
+
+[method]
+name = "auto"                    # the one with the fewest rounds; or {methods}, with their options
+
+[stopping]
+max_rounds = 200
+tol = 1e-6                       # relative residuals
+# max_seconds = 600.0            # whichever comes first
+# objective = 0.1
+# lyapunov = 1e-8
+
+[run]
+threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
+seed = 0
+"""
+
+PARTY = """\
+# What {name} keeps to itself: no other party sees this file.
+runs = "runs"                    # where run folders go; paths are relative to this file
+
+[data]
+file = "{name}.csv"              # CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz)
+id = "customer"                  # the column that names the rows; all parties need the same rows in the same order
+{label}
+columns = []                     # the columns to use; empty for all others
+drop = []                        # columns to leave out
+score = "{name}-new.csv"         # new rows for `plait predict` and `plait evaluate`
+
+[prepare]                        # fitted on these rows only, saved with the weights
+impute = "mean"                  # "none" refuses missing numbers; or "median", "zero"
+scale = "standard"               # or "minmax", "maxabs" (keeps sparse data sparse), "none"
+one_hot = [{one_hot}]            # columns that become one 0/1 column per value
+# transformer = "sklearn.preprocessing:QuantileTransformer"    # any scikit-learn transformer, applied last
+# options = {{ n_quantiles = 100 }}
+
+[trust]
+min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
+max_queries = 0                  # scores that it gives a prediction service per minute; 0 for no limit
+
+[network]
+certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}.key: see `plait cert`
+{listen}
+"""
+
+LABEL = 'label = "default"                # the label column (coordinator only)'
+NO_LABEL = 'label = ""                       # the label column (coordinator only)'
+LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
+NO_LISTEN = 'listen = ""                      # only the coordinator listens'

@@ -1,0 +1,219 @@
+"""Job files and party files: TOML in, frozen dataclasses out.
+
+A job file is the same at every party and holds nothing private.  A party file is private to its party: where its data
+lie, how they are prepared, where its certificates are.  Every option stands here, or on the object that it configures
+(`plait.Stopping`, `plait.Proximal`, ...), once.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plait.choices import LOSSES, build, choose, method, penalty
+from plait.data.preparation import PrepareOptions
+from plait.errors import ConfigError
+from plait.losses import Logistic, Loss
+from plait.methods.base import Method
+from plait.names import check_name
+from plait.penalties import L2, Penalty
+from plait.stopping import Stopping
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CoordinatorSpec:
+    """Who holds the labels and where the parties dial.
+
+    name         the label party: its certificate must carry this name
+    address      host:port that every party can reach
+    patience     seconds that a party may be missing before the run ends
+    """
+
+    name: str
+    address: str = "127.0.0.1:7443"
+    patience: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        host, _, port = self.address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigError(f"coordinator.address must be host:port. Found {self.address!r}.")
+        if not self.patience > 0:
+            raise ConfigError(f"coordinator.patience must be positive. Found {self.patience}.")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How every process runs.
+
+    threads      BLAS threads per process; the same everywhere, so that the numbers repeat
+    seed         for methods that draw random numbers
+    """
+
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all parties agree on."""
+
+    name: str
+    parties: tuple[str, ...]
+    coordinator: CoordinatorSpec
+    penalties: Mapping[str, Penalty]
+    method: Method
+    loss: Loss = field(default_factory=Logistic)
+    intercept: bool = True
+    stopping: Stopping = field(default_factory=Stopping)
+    run: RunOptions = field(default_factory=RunOptions)
+    digest: str = ""
+    """SHA-256 of the file's content, comments aside: parties with another job are refused."""
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where a party's rows lie.
+
+    file         CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file
+    id           the column that names the rows; empty for files without one
+    label        the label column (coordinator only)
+    columns      the columns to use; empty for all others
+    drop         columns to leave out
+    score        new rows for `plait predict` and `plait evaluate`
+    """
+
+    file: str
+    id: str = ""
+    label: str = ""
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    score: str = ""
+
+
+@dataclass(frozen=True)
+class TrustOptions:
+    """What this party insists on.
+
+    min_columns  a party with fewer columns refuses to start: one column times a number is sent as it is
+    max_queries  scores that this party gives a prediction service per minute; 0 for no limit
+    """
+
+    min_columns: int = 2
+    max_queries: int = 0
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How this party meets the others.
+
+    certificates   the folder with ca.crt, NAME.crt and NAME.key
+    listen         host:port to listen on (coordinator only); empty for all interfaces, at the job's port
+    """
+
+    certificates: str = "certs"
+    listen: str = ""
+
+
+@dataclass(frozen=True)
+class PartyFile:
+    """What one party keeps to itself."""
+
+    name: str
+    folder: Path
+    data: DataOptions
+    prepare: PrepareOptions = field(default_factory=PrepareOptions)
+    trust: TrustOptions = field(default_factory=TrustOptions)
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+    runs: str = "runs"
+
+    def path(self, relative: str) -> Path:
+        """A path of this file, relative to where it stands."""
+        return self.folder / relative
+
+
+def read_job(path: Path) -> Job:
+    """A job from its file."""
+    table = _read(path, "a job file")
+    digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
+    where = path.name
+    _need_keys(table, where, ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run"))
+    if table.get("format") != FORMAT:
+        raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
+    parties = _names(table, where)
+    coordinator = build(CoordinatorSpec, table.get("coordinator", {}), f"{where}: coordinator")
+    model = table.get("model", {})
+    _need_keys(model, f"{where}: model", ("loss", "penalty", "penalties", "intercept"))
+    penalties = _penalties(model, parties, f"{where}: model")
+    loss = choose(LOSSES, model.get("loss", "logistic"), f"{where}: model.loss")
+    return Job(
+        name=check_name(str(table.get("name", path.stem))),
+        parties=parties,
+        coordinator=coordinator,
+        penalties=penalties,
+        loss=loss,
+        intercept=bool(model.get("intercept", True)),
+        method=method(table.get("method", "auto"), loss, penalties, f"{where}: method"),
+        stopping=build(Stopping, table.get("stopping", {}), f"{where}: stopping"),
+        run=build(RunOptions, table.get("run", {}), f"{where}: run"),
+        digest=digest,
+    )
+
+
+def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile:
+    """A party's file: `path`, or NAME.toml beside the job file."""
+    path = job_path.with_name(f"{check_name(name)}.toml") if path is None else path
+    table = _read(path, f"the party file of {name!r}")
+    where = path.name
+    sections: dict[str, Any] = {
+        "data": DataOptions,
+        "prepare": PrepareOptions,
+        "trust": TrustOptions,
+        "network": NetworkOptions,
+    }
+    _need_keys(table, where, (*sections, "runs"))
+    if "data" not in table:
+        raise ConfigError(f"{where} must have a [data] section. Found none. Say at least where the file is.")
+    built = {key: build(kind, table[key], f"{where}: {key}") for key, kind in sections.items() if key in table}
+    return PartyFile(name=name, folder=path.parent, runs=str(table.get("runs", "runs")), **built)
+
+
+def _read(path: Path, what: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{what} must be at {path}. Found: {error.strerror}. `plait init` writes one.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what} must be TOML. Found {path}: {error}.") from error
+
+
+def _need_keys(table: Any, where: str, known: tuple[str, ...]) -> None:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table. Found {table!r}.")
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise ConfigError(f"{where} knows {', '.join(known)}. Found {', '.join(unknown)}.")
+
+
+def _names(table: dict[str, Any], where: str) -> tuple[str, ...]:
+    names = table.get("parties")
+    if not isinstance(names, list) or not names or len(set(map(str, names))) != len(names):
+        raise ConfigError(f'{where}: parties must list different names, like ["bank", "shop"]. Found {names!r}.')
+    return tuple(check_name(str(name)) for name in names)
+
+
+def _penalties(model: dict[str, Any], parties: tuple[str, ...], where: str) -> dict[str, Penalty]:
+    """One penalty per party: model.penalties.NAME, else model.penalty, else a light ridge."""
+    common = penalty(model["penalty"], f"{where}.penalty") if "penalty" in model else L2(1e-4)
+    own = model.get("penalties", {})
+    _need_keys(own, f"{where}.penalties", parties)
+    return {name: penalty(own[name], f"{where}.penalties.{name}") if name in own else common for name in parties}

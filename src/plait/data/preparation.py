@@ -1,0 +1,218 @@
+"""Local preparation: how a party's columns become the numbers it trains on, fitted on its own rows only.
+
+Columns are imputed, scaled, and one-hot encoded; then a scikit-learn transformer may follow.  What was fitted is kept
+as plain numbers (JSON), a transformer in the skops format; nothing is pickled.
+"""
+
+import importlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from plait.data.tables import Table
+from plait.errors import ConfigError, InputError, StorageError
+from plait.storage.files import read_json, write_atomically, write_json
+from plait.types import Array
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """How columns become numbers, fitted on this party's own rows.
+
+    impute       what replaces missing numbers; "none" refuses them
+    scale        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse) or "none"
+    one_hot      columns that become one 0/1 column per value
+    transformer  any scikit-learn transformer, "package.module:Class", applied last
+    options      its options
+    """
+
+    impute: Literal["none", "mean", "median", "zero"] = "none"
+    scale: Literal["none", "standard", "minmax", "maxabs"] = "none"
+    one_hot: tuple[str, ...] = ()
+    transformer: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What was fitted: for every number column (p,) its filling, shift and factor; for every text column its values."""
+
+    numbers: tuple[str, ...]
+    fill: Array
+    shift: Array
+    factor: Array
+    categories: dict[str, tuple[str, ...]]
+    transformer: Any = None
+
+    def apply(self, table: Table) -> tuple[Any, tuple[str, ...]]:
+        """The matrix (N, d) and the names of its columns."""
+        matrix = self._scaled(_pick(table, self.numbers))
+        names = list(self.numbers)
+        encoded = []
+        for column, values in self.categories.items():
+            found = np.asarray(table.column(column)).astype(str)
+            encoded.append((found[:, None] == np.array(values)[None, :]).astype(np.float64))
+            names += [f"{column}={value}" for value in values]
+        if encoded:
+            stack = sp.hstack if sp.issparse(matrix) else np.hstack
+            matrix = stack([matrix, *encoded])
+        if self.transformer is not None:
+            matrix = self.transformer.transform(matrix)
+            names = [f"{type(self.transformer).__name__}[{j}]" for j in range(matrix.shape[1])]
+        matrix = sp.csr_matrix(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix, dtype=np.float64)
+        return matrix, tuple(names)
+
+    def _scaled(self, matrix: Any) -> Any:
+        if sp.issparse(matrix):
+            return sp.csr_matrix(matrix.multiply(self.factor[None, :]))
+        filled = np.where(np.isnan(matrix), self.fill[None, :], matrix) if np.isnan(self.fill).sum() == 0 else matrix
+        return (filled - self.shift) * self.factor
+
+    def save(self, folder: Path) -> None:
+        """Write preparation.json, and preparation.skops where there is a transformer."""
+        content = {
+            "format": 1,
+            "numbers": list(self.numbers),
+            "fill": [None if np.isnan(v) else v for v in self.fill.tolist()],
+            "shift": self.shift.tolist(),
+            "factor": self.factor.tolist(),
+            "categories": {name: list(values) for name, values in self.categories.items()},
+            "transformer": None if self.transformer is None else _import_path(self.transformer),
+        }
+        if self.transformer is not None:
+            write_atomically(folder / "preparation.skops", _skops().dumps(self.transformer))
+        write_json(folder / "preparation.json", content)
+
+
+def load(folder: Path) -> Preparation:
+    """What `save` wrote, bit for bit."""
+    content = read_json(folder / "preparation.json", "a preparation")
+    transformer = None
+    if content["transformer"] is not None:
+        transformer = _load_transformer(folder / "preparation.skops", content["transformer"])
+    return Preparation(
+        tuple(content["numbers"]),
+        np.array([np.nan if v is None else v for v in content["fill"]], dtype=np.float64),
+        np.array(content["shift"], dtype=np.float64),
+        np.array(content["factor"], dtype=np.float64),
+        {name: tuple(values) for name, values in content["categories"].items()},
+        transformer,
+    )
+
+
+def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only: tuple[str, ...] = ()) -> Preparation:
+    """Fit on a party's own rows; `leave_out` names labels and dropped columns, `only` those to use (empty for all)."""
+    wanted = _wanted(table, leave_out, only)
+    categories = {name: tuple(sorted(set(map(str, table.column(name))))) for name in options.one_hot}
+    for name in wanted:
+        if name in table.texts and name not in categories:
+            raise InputError(
+                f"column {name!r} must hold numbers. Found texts, like {table.texts[name][0]!r}. "
+                "List it in prepare.one_hot, or in data.drop."
+            )
+    numbers = tuple(name for name in wanted if name not in categories)
+    matrix = _pick(table, numbers)
+    fill = _filling(matrix, numbers, options.impute)
+    if not sp.issparse(matrix):
+        matrix = np.where(np.isnan(matrix), fill[None, :], matrix)
+    shift, factor = _scaling(matrix, options.scale)
+    fitted = Preparation(numbers, fill, shift, factor, categories)
+    if not options.transformer:
+        return fitted
+    transformer = _make_transformer(options)
+    transformer.fit(fitted.apply(table)[0])
+    return Preparation(numbers, fill, shift, factor, categories, transformer)
+
+
+def _wanted(table: Table, leave_out: tuple[str, ...], only: tuple[str, ...]) -> list[str]:
+    known = (*table.names, *table.texts)
+    for name in (*only, *leave_out):
+        if name and name not in known:
+            raise InputError(f"the file must have a column {name!r}. Found {', '.join(known)}.")
+    return [name for name in (only or known) if name not in leave_out]
+
+
+def _pick(table: Table, names: tuple[str, ...]) -> Any:
+    if names == table.names:
+        return table.numbers
+    missing = [name for name in names if name not in table.names]
+    if missing:
+        raise InputError(f"the file must have the number columns {', '.join(missing)}. Found other columns.")
+    return table.numbers[:, [table.names.index(name) for name in names]]
+
+
+def _filling(matrix: Any, names: tuple[str, ...], how: str) -> Array:
+    width = matrix.shape[1]
+    if sp.issparse(matrix) or how == "zero":
+        return np.zeros(width)
+    absent = np.isnan(matrix)
+    if how == "none":
+        columns = np.flatnonzero(absent.any(axis=0))
+        if columns.size:
+            row = int(np.flatnonzero(absent[:, columns[0]])[0])
+            raise InputError(
+                f"column {names[columns[0]]!r} must have no missing numbers. Found one in row {row + 1}. "
+                'Set prepare.impute = "mean", "median" or "zero".'
+            )
+        return np.full(width, np.nan)
+    empty = np.flatnonzero(absent.all(axis=0))
+    if empty.size:
+        raise InputError(f"column {names[empty[0]]!r} must hold some numbers. Found none. List it in data.drop.")
+    return np.nanmean(matrix, axis=0) if how == "mean" else np.nanmedian(matrix, axis=0)
+
+
+def _scaling(matrix: Any, how: str) -> tuple[Array, Array]:
+    """shift and factor with  scaled = (x - shift) * factor;  constant columns keep a factor of 1."""
+    width = matrix.shape[1]
+    shift = np.zeros(width)
+    if how == "none" or width == 0:
+        return shift, np.ones(width)
+    if sp.issparse(matrix) and how != "maxabs":
+        raise InputError(f'sparse data must be scaled by "maxabs" or "none". Found {how!r}, which would make it dense.')
+    if how == "maxabs":
+        spread = np.abs(matrix).max(axis=0)
+        spread = spread.toarray().ravel() if sp.issparse(spread) else spread
+    elif how == "minmax":
+        shift = matrix.min(axis=0)
+        spread = matrix.max(axis=0) - shift
+    else:
+        shift, spread = matrix.mean(axis=0), matrix.std(axis=0)
+    return shift, 1 / np.where(spread > 0, spread, 1.0)
+
+
+def _make_transformer(options: PrepareOptions) -> Any:
+    module, _, name = options.transformer.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+        return kind(**options.options)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f'prepare.transformer must be a class, "package.module:Class", with its options. '
+            f"Found {options.transformer!r}: {error}."
+        ) from error
+
+
+def _import_path(transformer: Any) -> str:
+    return f"{type(transformer).__module__}:{type(transformer).__qualname__}"
+
+
+def _load_transformer(path: Path, import_path: str) -> Any:
+    """Only the transformer's own package and the numerical libraries may be named in the file."""
+    skops = _skops()
+    allowed = {import_path.split(".")[0].split(":")[0], "sklearn", "numpy", "scipy"}
+    untrusted = skops.get_untrusted_types(file=path)
+    foreign = [name for name in untrusted if name.split(".")[0] not in allowed]
+    if foreign:
+        raise StorageError(f"{path} may hold only types of {sorted(allowed)}. Found {foreign}.")
+    return skops.load(path, trusted=untrusted)
+
+
+def _skops() -> Any:
+    try:
+        from skops import io
+    except ImportError as error:
+        raise StorageError("saving a transformer needs skops. Install it: pip install 'plait[skops]'.") from error
+    return io

@@ -1,0 +1,227 @@
+"""The long-running program of the coordinator; with every party local and no network it is a simulation."""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from plait.choices import LOSSES
+from plait.config import Job, PartyFile
+from plait.coordinator import Coordinator
+from plait.data.tables import keyed_digest
+from plait.deployment.folder import COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
+from plait.deployment.journaled import Journaled
+from plait.deployment.loading import Labels, load_labels, load_rows, make_task
+from plait.deployment.partaking import open_participant
+from plait.deployment.participant import StoredParty
+from plait.deployment.progress import Progress
+from plait.errors import InputError, PlaitError, StorageError, TransportError
+from plait.history import Round
+from plait.messages import Broadcast, Share
+from plait.protocol import Outcome, run
+from plait.report.page import write_report
+from plait.storage.audit import AuditLog
+from plait.storage.journal import Journal, NoJournal, window
+from plait.transports.control import Finished
+from plait.transports.desk import Desk
+from plait.transports.hub import Hub, Terms
+from plait.transports.tls import Security
+
+_MOST_ROUNDS_TOLD = 2000
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where the coordinator listens, and as whom."""
+
+    address: str
+    security: Security
+
+
+class Everyone:
+    """The channel to all parties: those in this process and those that dial in."""
+
+    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None, kept: int) -> None:
+        self._local = local
+        self._hub = hub
+        self._desks = {name: Desk(name, kept) for name in local}
+
+    def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        remote = {name: b for name, b in requests.items() if name not in self._local}
+        if self._hub is not None:
+            self._hub.put(seq, remote)
+        shares = {name: self._answer(name, seq, b) for name, b in requests.items() if name in self._local}
+        if self._hub is not None:
+            shares |= {name: self._hub.take(name) for name in remote}
+        return {name: shares[name] for name in requests}
+
+    def _answer(self, name: str, seq: int, broadcast: Broadcast) -> Share:
+        desk, party = self._desks[name], self._local[name]
+        desk.put(seq, broadcast)
+        for ask in desk.sit(self, party.ready.last):
+            assert isinstance(ask.item, Broadcast)
+            party.answer(ask.seq, ask.item)
+        return party.answer(seq, broadcast)
+
+    def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
+        for name in requests.keys() & self._desks.keys():
+            self._desks[name].remember(seq, requests[name], shares[name])
+        if self._hub is not None:
+            self._hub.remember(seq, requests, shares)
+
+
+class _Run:
+    """One run at the coordinator: its folder, its parties, and how it ends."""
+
+    def __init__(self, job: Job, file: PartyFile, fresh: bool, lasting: bool, progress: Progress) -> None:
+        self.job = job
+        self.lasting = lasting
+        self.progress = progress
+        self.labels = load_labels(job, file)
+        runs = file.path(file.runs)
+        folder = None if fresh else find_run(runs, COORDINATOR, job.digest, RESUMABLE)
+        self.resumed = folder is not None
+        if folder is None:
+            name, key = new_run()
+            folder = RunFolder(runs / name / COORDINATOR)
+        else:
+            name, key = folder.status.run, folder.status.key
+            progress.say(f"resuming run {name}")
+        self.folder, self.name, self.key = folder, name, key
+        self.folder.begin(Status(name, job.digest, COORDINATOR, key))
+        self.ids = keyed_digest(self.labels.ids, bytes.fromhex(key))
+        self.audit = AuditLog(self.folder.path / "audit.jsonl")
+        self.local: dict[str, StoredParty] = {}
+        self.hub: Hub | None = None
+
+    def admit_locally(self, files: Sequence[PartyFile]) -> None:
+        """Let parties take part in this process."""
+        for file in files:
+            rows = load_rows(self.job, file)
+            party = open_participant(self.job, file, rows, self.name, self.key, self.lasting)
+            self.local[file.name] = party
+            _need_same_rows(file.name, self.labels, self.ids, party)
+
+    def open_hub(self, listen: Listen) -> None:
+        """Let the other parties dial in."""
+        remote = tuple(name for name in self.job.parties if name not in self.local)
+        rows = len(self.labels.ids)
+        terms = Terms(remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows))
+        self.hub = Hub(terms, self._note)
+        for name in remote:
+            if self._told(name).exists():
+                self.hub.skip(name)
+        port = self.hub.open(listen.address, listen.security)
+        self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
+        if not self.resumed:  # a party whose part is done may never come back
+            self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
+
+    def train(self) -> Outcome:
+        lag = window(len(self.labels.ids)) - 1
+        journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
+        try:
+            transport = Journaled(Everyone(self.local, self.hub, lag + 1), journal, self.audit)
+            self._coordinator = Coordinator(make_task(self.job, self.labels), self.job.method)
+            return run(self._coordinator, transport, self.job.stopping, [self.progress.round])
+        finally:
+            journal.close()
+
+    def keep(self, outcome: Outcome) -> None:
+        """Write the results here, then at every party."""
+        rounds: list[Round] = list(outcome.history)
+        last = outcome.history.last
+        result = {
+            "rounds_taken": len(rounds),
+            "objective": last.objective,
+            "converged": outcome.reason.converged,
+            "reason": outcome.reason.text,
+        }
+        loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
+        self.folder.write_model(self._coordinator.intercept, loss, self.job.parties, result)
+        self.folder.write_history(plain_rounds(rounds))
+        details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
+        write_report(self.folder.path, self.job, details)
+        text = f"{outcome.reason.text} after {len(rounds)} rounds, objective {last.objective:.6g}"
+        self.tell(Finished(True, text, details), self._patience)
+        self.folder.end("finished", text)
+        for name in self.local:
+            write_report(self.local[name].folder.path, self.job, details)
+        self.progress.say(f"{text}; model and report in {self.folder.path}")
+
+    def fail(self, error: PlaitError) -> None:
+        """End on all sides with one message."""
+        resumable = isinstance(error, TransportError | StorageError)
+        self.audit.note("failed", reason=str(error))
+        self.folder.end("interrupted" if resumable else "failed", str(error))
+        self.tell(Finished(False, str(error)[:4000], {"resumable": resumable}), min(5.0, self._patience))
+
+    def interrupt(self) -> None:
+        self.folder.end("interrupted", "interrupted")
+
+    def tell(self, finished: Finished, patience: float) -> None:
+        for party in self.local.values():
+            party.finish(finished)
+        if self.hub is not None:
+            self.hub.finish(finished, self._mark_told if finished.ok else lambda _: None, patience)
+
+    def close(self) -> None:
+        if self.hub is not None:
+            self.hub.close()
+        for party in self.local.values():
+            party.close()
+        self.audit.close()
+        self.folder.release()
+
+    @property
+    def _patience(self) -> float:
+        return self.job.coordinator.patience
+
+    def _told(self, name: str) -> Path:
+        return self.folder.checkpoint / f"told-{name}"
+
+    def _mark_told(self, name: str) -> None:
+        self._told(name).touch()
+
+    def _note(self, what: str, **facts: Any) -> None:
+        self.audit.note(what, **facts)
+        self.progress.event(what, facts)
+
+
+def coordinate(
+    job: Job,
+    file: PartyFile,
+    local: Sequence[PartyFile],
+    listen: Listen | None,
+    progress: Progress,
+    fresh: bool = False,
+) -> Path:
+    """Train the job, or resume it; returns the coordinator's run folder."""
+    with threadpool_limits(job.run.threads):
+        lasting = listen is not None  # a simulation is simply run again
+        this = _Run(job, file, fresh or not lasting, lasting, progress)
+        try:
+            this.admit_locally(local)
+            if listen is not None:
+                this.open_hub(listen)
+            this.keep(this.train())
+        except PlaitError as error:
+            this.fail(error)
+            raise
+        except KeyboardInterrupt:
+            this.interrupt()
+            raise
+        finally:
+            this.close()
+    return this.folder.path
+
+
+def _need_same_rows(name: str, labels: Labels, ids: str, party: StoredParty) -> None:
+    ready = party.ready
+    if ready.rows != len(labels.ids) or not hmac.compare_digest(ready.ids, ids):
+        raise InputError(
+            f"all parties must hold the same rows in the same order. Found {len(labels.ids)} labels and {ready.rows} "
+            f"rows at {name!r}, or other ids. Align the files first."
+        )

@@ -1,0 +1,80 @@
+"""The coordinator's memory: a transport that journals every exchange and replays those before a restart.
+
+The loop, its history and its stopping rules need no memory of their own: they run again from the start, and every
+exchange that took place is answered from the journal at no communication.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from plait.errors import StorageError
+from plait.messages import Broadcast, Share
+from plait.storage import state
+from plait.storage.audit import AuditLog
+from plait.storage.journal import Journal, NoJournal
+
+
+class Channel(Protocol):
+    """How numbered requests reach the parties."""
+
+    def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]: ...
+
+    def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What was asked, as digests, and what was answered."""
+
+    asked: dict[str, str]
+    closing: bool
+    shares: dict[str, Share]
+
+
+class Journaled:
+    """A transport over a channel, with a journal and an audit log."""
+
+    def __init__(self, channel: Channel, journal: Journal | NoJournal, audit: AuditLog) -> None:
+        self._channel = channel
+        self._journal = journal
+        self._audit = audit
+        self._replay = journal.records()
+        self._seq = 0
+        self.replayed = 0
+
+    def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        asked = {name: broadcast.digest for name, broadcast in requests.items()}
+        before = self._recorded(requests, asked)
+        if before is not None:
+            return before
+        self._seq += 1
+        for name, broadcast in requests.items():
+            self._audit.message("sent", name, self._seq, broadcast)
+        shares = self._channel.ask(self._seq, requests)
+        for name, share in shares.items():
+            self._audit.message("received", name, self._seq, share)
+        record = Exchange(asked, _closing(requests), shares)
+        self._journal.append_behind(self._seq, state.encode_parts(record))
+        return shares
+
+    def _recorded(self, requests: Mapping[str, Broadcast], asked: dict[str, str]) -> dict[str, Share] | None:
+        """The answers from before a restart, if this exchange took place then."""
+        for record in self._replay:
+            exchange: Exchange = state.decode(record.payload)
+            self._seq = record.seq
+            if exchange.closing and not _closing(requests):
+                continue  # a limit on time ended the run sooner than it does now
+            if exchange.asked != asked:
+                raise StorageError(
+                    f"exchange {record.seq} must ask what it asked before the restart. Found other numbers. The "
+                    "labels, the machine or the software has changed: restore it, or start over with --fresh."
+                )
+            self._channel.remember(record.seq, requests, exchange.shares)
+            self.replayed += 1
+            return exchange.shares
+        return None
+
+
+def _closing(requests: Mapping[str, Broadcast]) -> bool:
+    return any(broadcast.closing for broadcast in requests.values())

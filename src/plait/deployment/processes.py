@@ -1,0 +1,62 @@
+"""A whole job as real processes on this machine, with certificates that are thrown away afterwards."""
+
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from plait import certificates
+from plait.certificates import Folder
+from plait.config import Job
+from plait.errors import TransportError
+
+_GRACE = 20.0
+
+
+def fit_in_processes(job: Job, job_file: Path, fresh: bool, log: str) -> None:
+    """Start the coordinator and every other party, and wait for all of them."""
+    with tempfile.TemporaryDirectory(prefix="plait-certs-") as temporary:
+        folder = Folder(Path(temporary))
+        throw_away_certificates(job, folder)
+        address = f"127.0.0.1:{free_port()}"
+        common = ["--certificates", temporary, "--log", log]
+        commands = [["coordinator", str(job_file), "--listen", address, *common, *(["--fresh"] if fresh else [])]]
+        for name in job.parties:
+            if name != job.coordinator.name:
+                commands.append(["party", str(job_file), "--name", name, "--address", address, *common])
+        _run_all(commands)
+
+
+def throw_away_certificates(job: Job, folder: Folder) -> None:
+    """An authority and a certificate for everyone, all in one folder: for one machine only."""
+    certificates.init_authority(folder, job.coordinator.name)
+    for name in job.parties:
+        if name != job.coordinator.name:
+            certificates.sign_request(folder, certificates.make_request(folder, name))
+
+
+def free_port() -> int:
+    """A port on loopback that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _run_all(commands: list[list[str]]) -> None:
+    running = [subprocess.Popen([sys.executable, "-m", "plait", *command]) for command in commands]
+    try:
+        codes = [running[0].wait()]
+        codes += [process.wait(_GRACE) for process in running[1:]]
+    except subprocess.TimeoutExpired:
+        raise TransportError(
+            f"every party must end after the coordinator. Found one running {_GRACE} s later."
+        ) from None
+    finally:
+        for process in running:
+            if process.poll() is None:
+                process.terminate()
+        for process in running:
+            process.wait()
+    if any(codes):
+        raise TransportError("every process must end well. Found one that did not: its message stands above.")

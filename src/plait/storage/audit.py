@@ -1,0 +1,74 @@
+"""The audit log: one line of JSON for every message sent or received, each line sealing the one before it.
+
+Every line holds the time, what happened, sizes and SHA-256 digests, never the numbers themselves, and `seal` =
+SHA-256(seal of the line before + this line without its seal).  A line changed, removed or inserted breaks the chain.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from plait.errors import StorageError
+from plait.messages import Message
+
+_FIRST = "0" * 64
+
+
+class AuditLog:
+    """Appends to a log; opening an existing one checks it first."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._file = path.open("ab")
+        self._file.truncate(path.read_bytes().rfind(b"\n") + 1)  # drop a line that a crash cut short
+        self._seal = _FIRST
+        for entry in read_log(path):
+            self._seal = entry.seal
+
+    def message(self, what: str, peer: str, seq: int, message: Message) -> None:
+        """Record a message that was "sent" or "received"."""
+        self.note(what, peer=peer, seq=seq, round=message.round, bytes=message.bytes, digest=message.digest)
+
+    def note(self, what: str, **facts: Any) -> None:
+        """Record anything else that matters: start, resume, refusals, the end."""
+        with self._lock:
+            line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(), "what": what, **facts}
+            self._seal = _seal(self._seal, line)
+            self._file.write((json.dumps({**line, "seal": self._seal}) + "\n").encode())
+            self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a log and its seal."""
+
+    facts: dict[str, Any]
+    seal: str
+
+
+def read_log(path: Path) -> Iterator[Entry]:
+    """The lines of a log, each checked against the one before it; StorageError where the chain is broken."""
+    previous = _FIRST
+    for number, text in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            line = json.loads(text)
+            seal = line.pop("seal")
+        except (ValueError, KeyError, AttributeError):
+            raise StorageError(f"line {number} of {path} must be a sealed entry. Found another text.") from None
+        if seal != _seal(previous, line):
+            raise StorageError(f"the audit log {path} must be unbroken. Found line {number} changed or out of place.")
+        previous = seal
+        yield Entry(line, seal)
+
+
+def _seal(previous: str, line: dict[str, Any]) -> str:
+    return hashlib.sha256((previous + json.dumps(line, sort_keys=True)).encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""Who we are to the other side: mutual TLS with certificates from one folder, or plain text on loopback."""
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from plait import certificates
+from plait.certificates import Folder
+from plait.errors import CertificateError, ConfigError
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A party's certificate, its key, and the authority that must have signed the peer's."""
+
+    name: str
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+    @classmethod
+    def load(cls, folder: Folder, name: str) -> "Identity":
+        """Read and check the three files; CertificateError says which of them is wrong and what to do."""
+        for path in (folder.authority, folder.certificate(name), folder.key(name)):
+            if not path.is_file():
+                raise CertificateError(f"{path.name} must be in {folder.path}. Found no such file. See `plait cert`.")
+        certificate = certificates.read_certificate(folder.certificate(name))
+        certificates.check_pair(certificate, certificates.read_certificate(folder.authority), folder.key(name))
+        if certificates.name_of(certificate) != name:
+            raise CertificateError(
+                f"{folder.certificate(name)} must name {name!r}. Found {certificates.name_of(certificate)!r}."
+            )
+        return cls(
+            name,
+            folder.authority.read_bytes(),
+            folder.certificate(name).read_bytes(),
+            folder.key(name).read_bytes(),
+        )
+
+    def server(self) -> grpc.ServerCredentials:
+        """Credentials that demand a certificate of every client."""
+        return grpc.ssl_server_credentials(
+            [(self.key, self.certificate)], root_certificates=self.authority, require_client_auth=True
+        )
+
+    def client(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """No certificates: names are believed.  Only for loopback, unless someone insists."""
+
+    name: str
+    anywhere: bool = False
+
+    def check(self, address: str) -> None:
+        """Raise ConfigError for an address beyond this machine."""
+        if not self.anywhere and not is_loopback(address):
+            raise ConfigError(
+                f"--insecure must stay on this machine. Found {address}. Use certificates (`plait cert`), "
+                "or insist with --insecure-anywhere."
+            )
+
+
+Security = Identity | PlainText
+
+
+def is_loopback(address: str) -> bool:
+    """Whether host:port is this machine."""
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def peer_name(context: grpc.ServicerContext) -> str | None:
+    """The name in the certificate of the client, None in plain text."""
+    found: Any = context.auth_context()
+    names = found.get("x509_common_name", [])
+    return names[0].decode() if names else None

@@ -1,0 +1,200 @@
+"""The wire form of messages: frames of at most about 1 MiB, raw little-endian float64, a small versioned header.
+
+    frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
+    head     round u64 | vector length i64 (-1 for none) | scalars u32 | the scalars | the first numbers of the vector
+    chunk    the next numbers of the vector
+
+A message is one head and as many chunks as its vector needs.  `seq` numbers the exchanges of a run, so that a repeated
+or stale message is known for what it is.  The decoder allocates only what it was told to expect.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from plait.errors import ProtocolError
+from plait.messages import NUMBER_BYTES, Broadcast, Message, Share
+from plait.types import Array
+
+VERSION = 1
+CHUNK_BYTES = 1 << 20
+MAX_SCALARS = 1 << 16
+MAX_SEQ = 1 << 62
+
+_HEADER = struct.Struct("<3sBBBHQI")
+_HEAD = struct.Struct("<QqI")
+_MAGIC = b"PLT"
+_CLOSING = 1
+HEADER_BYTES = _HEADER.size
+MAX_FRAME_BYTES = HEADER_BYTES + CHUNK_BYTES
+
+
+class Kind(IntEnum):
+    """What a frame carries."""
+
+    CONTROL = 1
+    BROADCAST = 2
+    SHARE = 3
+    CHUNK = 4
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame, its header checked."""
+
+    kind: Kind
+    seq: int
+    payload: memoryview
+    flags: int = 0
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A message and the number of the exchange that it belongs to."""
+
+    seq: int
+    message: Message
+
+
+def pack(kind: Kind, seq: int, parts: list[bytes | memoryview], flags: int = 0) -> bytes:
+    """One frame as bytes."""
+    size = sum(len(part) for part in parts)
+    return b"".join([_HEADER.pack(_MAGIC, VERSION, kind, flags, 0, seq, size), *parts])
+
+
+def unpack(data: bytes) -> Frame:
+    """Read one frame; ProtocolError unless its header is sound and it holds exactly what the header says."""
+    if len(data) < HEADER_BYTES:
+        raise ProtocolError(f"a frame must hold at least {HEADER_BYTES} bytes. Found {len(data)}.")
+    magic, version, kind, flags, zero, seq, size = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise ProtocolError("a frame must begin with 'PLT'. Found something else. Is the peer plait?")
+    if version != VERSION:
+        raise ProtocolError(
+            f"wire version {VERSION} is spoken here. Found {version}. Install the same plait everywhere."
+        )
+    if size != len(data) - HEADER_BYTES or size > CHUNK_BYTES:
+        raise ProtocolError(f"a frame must hold the {size} bytes it announces. Found {len(data) - HEADER_BYTES}.")
+    if zero != 0 or flags > _CLOSING or seq > MAX_SEQ:
+        raise ProtocolError("a frame must leave its reserved fields zero. Found other values.")
+    try:
+        return Frame(Kind(kind), seq, memoryview(data)[HEADER_BYTES:], flags)
+    except ValueError:
+        raise ProtocolError(f"a frame must be of kind 1 to {max(Kind)}. Found {kind}.") from None
+
+
+def frames(message: Message, seq: int) -> Iterator[bytes]:
+    """The frames of a message, made one at a time."""
+    kind = Kind.BROADCAST if isinstance(message, Broadcast) else Kind.SHARE
+    flags = _CLOSING if isinstance(message, Broadcast) and message.closing else 0
+    scalars = _raw(message.scalars)
+    vector = memoryview(b"") if message.vector is None else _raw(message.vector)
+    length = -1 if message.vector is None else message.vector.size
+    head = _HEAD.pack(message.round, length, message.scalars.size)
+    first = _whole(CHUNK_BYTES - len(head) - len(scalars))
+    yield pack(kind, seq, [head, scalars, vector[:first]], flags)
+    for start in range(first, len(vector), CHUNK_BYTES):
+        yield pack(Kind.CHUNK, seq, [vector[start : start + CHUNK_BYTES]])
+
+
+def wire_bytes(message: Message) -> int:
+    """How many bytes the frames of a message take."""
+    return sum(len(frame) for frame in frames(message, 0))
+
+
+def _raw(values: Array) -> memoryview:
+    return np.ascontiguousarray(values, dtype="<f8").reshape(-1).view(np.uint8).data
+
+
+def _whole(size: int) -> int:
+    return size - size % NUMBER_BYTES
+
+
+class Assembler:
+    """Puts messages together from frames: one kind of message, vectors of exactly `rows` numbers."""
+
+    def __init__(self, kind: Kind, rows: int) -> None:
+        self._kind = kind
+        self._rows = rows
+        self._open: _Open | None = None
+
+    def add(self, frame: Frame) -> Numbered | None:
+        """Take one frame; returns the message when it is complete."""
+        if frame.kind is Kind.CHUNK:
+            if self._open is None or frame.seq != self._open.seq or frame.flags:
+                raise ProtocolError("a chunk must follow the head of its own message. Found one that does not.")
+        elif frame.kind is self._kind:
+            if self._open is not None:
+                raise ProtocolError("a message must be complete before the next begins. Found a new head.")
+            self._open = self._begin(frame)
+        else:
+            raise ProtocolError(f"a {self._kind.name.lower()} must come here. Found a {frame.kind.name.lower()}.")
+        opened = self._open
+        opened.fill(frame.payload if frame.kind is Kind.CHUNK else opened.rest)
+        if opened.missing:
+            return None
+        self._open = None
+        return Numbered(opened.seq, opened.message(self._kind))
+
+    def _begin(self, frame: Frame) -> "_Open":
+        payload = frame.payload
+        if len(payload) < _HEAD.size:
+            raise ProtocolError(f"the head of a message must hold {_HEAD.size} bytes. Found {len(payload)}.")
+        round_number, length, count = _HEAD.unpack_from(payload)
+        if length not in (-1, self._rows):
+            raise ProtocolError(f"a vector must hold one number for each of {self._rows} rows. Found {length}.")
+        if count > MAX_SCALARS or _HEAD.size + count * NUMBER_BYTES > len(payload):
+            raise ProtocolError(f"a head must hold its scalars, at most {MAX_SCALARS}. Found {count} announced.")
+        if frame.flags and self._kind is not Kind.BROADCAST:
+            raise ProtocolError("only a broadcast can close a run. Found a share that does.")
+        body = payload[_HEAD.size :]
+        scalars = np.frombuffer(body[: count * NUMBER_BYTES], dtype="<f8").astype(np.float64)
+        _need_finite(scalars)
+        vector = None if length < 0 else np.empty(length)
+        rest = body[count * NUMBER_BYTES :]
+        return _Open(frame.seq, round_number, scalars, vector, bool(frame.flags), rest)
+
+
+class _Open:
+    """A message of which some numbers are still to come."""
+
+    def __init__(
+        self, seq: int, round_number: int, scalars: Array, vector: Array | None, closing: bool, rest: memoryview
+    ) -> None:
+        self.seq = seq
+        self.rest = rest
+        self._round = round_number
+        self._scalars = scalars
+        self._vector = vector
+        self._closing = closing
+        self._filled = 0
+
+    @property
+    def missing(self) -> int:
+        """How many numbers are still to come."""
+        return 0 if self._vector is None else self._vector.size - self._filled
+
+    def fill(self, payload: memoryview) -> None:
+        """Copy the next numbers to their place."""
+        count, odd = divmod(len(payload), NUMBER_BYTES)
+        if odd or count > self.missing or (count == 0 and self.missing):
+            raise ProtocolError(f"a frame must hold whole numbers, at most {self.missing}. Found {len(payload)} bytes.")
+        if self._vector is None or count == 0:
+            return
+        place = self._vector[self._filled : self._filled + count]
+        place[:] = np.frombuffer(payload, dtype="<f8")
+        _need_finite(place)
+        self._filled += count
+
+    def message(self, kind: Kind) -> Message:
+        if kind is Kind.BROADCAST:
+            return Broadcast(self._round, self._vector, self._scalars, self._closing)
+        return Share(self._round, self._vector, self._scalars)
+
+
+def _need_finite(values: Array) -> None:
+    if not np.isfinite(values).all():
+        raise ProtocolError("a message must hold finite numbers. Found NaN or infinity.")

@@ -1,0 +1,115 @@
+"""Separate programs: the same numbers as a simulation, whatever is killed and whenever."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from plait import certificates
+from plait.certificates import Folder
+from plait.storage.audit import read_log
+
+from .conftest import Job, JobMaker
+
+METHODS = {
+    "subspace": {"method": 'name = "subspace"', "rounds": 12},
+    "proximal": {"method": 'name = "proximal"', "rounds": 40},
+    "gauss-seidel": {"method": 'name = "gauss-seidel"', "rounds": 10, "parties": ("bank", "shop", "tele")},
+}
+
+
+def finish(job: Job) -> None:
+    for name in job.programs:
+        assert job.wait(name) == 0, job.log(name)
+
+
+@pytest.mark.parametrize("options", METHODS.values(), ids=METHODS)
+def test_programs_give_the_numbers_of_a_simulation(jobs: JobMaker, options: dict[str, object]) -> None:
+    job = jobs(**options)
+    for name in job.parties:
+        job.start(name)
+    finish(job)
+    assert job.result() == jobs.undisturbed(**options)
+    run = max((job.folder / "runs").iterdir())
+    for name in ("coordinator", *job.parties):
+        assert {e.facts["what"] for e in read_log(run / name / "audit.jsonl")} >= {"sent", "received"}
+        page = (run / name / "report.html").read_text()
+        assert "Convergence" in page
+        assert "http://" not in page
+        assert "https://" not in page
+
+
+def test_interrupted_coordinator_resumes(jobs: JobMaker) -> None:
+    options = {"rounds": 200, "rows": 5000}
+    job = jobs(**options)
+    for name in job.parties:
+        job.start(name)
+    job.until("bank", "round    2 ")
+    job.programs["bank"].send_signal(signal.SIGINT)
+    assert job.wait("bank") == 130
+    assert "resumes where it stopped" in job.log("bank")
+    job.start("bank")
+    finish(job)
+    assert "resuming run" in job.log("bank")
+    assert job.result() == jobs.undisturbed(**options)
+
+
+def test_missing_party_ends_the_run_on_all_sides(jobs: JobMaker) -> None:
+    job = jobs(parties=("bank", "shop", "tele"), patience=2, rounds=100_000, rows=3000)
+    for name in job.parties:
+        job.start(name)
+    job.until("bank", "round    2 ")
+    job.kill("tele")
+    assert job.wait("bank") == 1
+    assert job.wait("shop") == 1
+    for name in ("bank", "shop"):
+        assert "party 'tele' must not be away for more than 2 s" in job.log(name)
+
+
+def test_strangers_are_refused_and_the_run_goes_on(jobs: JobMaker, tmp_path: Path) -> None:
+    job = jobs(rounds=5)
+    job.start("bank")
+    job.until("bank", "listening on")
+    stranger = Folder(tmp_path / "stranger")
+    certificates.init_authority(stranger, "bank")
+    certificates.sign_request(stranger, certificates.make_request(stranger, "shop"))
+    job.start("shop", "--certificates", str(stranger.path))
+    job.until("shop", "waiting for the coordinator")
+    job.kill("shop")
+    assert "joined" not in job.log("bank")
+    changed = job.file.read_text()
+    job.file.write_text(changed.replace("max_rounds = 5", "max_rounds = 6"))
+    job.start("shop")
+    assert job.wait("shop") == 1
+    assert "all parties must have the same job file" in job.log("shop")
+    job.file.write_text(changed)
+    job.start("shop")
+    finish(job)
+
+
+def test_misaligned_rows_are_refused_on_both_sides(jobs: JobMaker) -> None:
+    job = jobs(rounds=5)
+    path = job.folder / "shop.csv"
+    header, first, second, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([header, second, first, *rest]) + "\n")
+    job.start("bank")
+    job.start("shop")
+    assert job.wait("shop") == 1
+    assert "same rows in the same order" in job.log("shop")
+    job.until("bank", "refused")
+
+
+def test_narrow_party_refuses_to_start(jobs: JobMaker) -> None:
+    job = jobs()
+    with (job.folder / "shop.toml").open("a") as file:
+        file.write("[trust]\nmin_columns = 5\n")
+    job.start("shop")
+    assert job.wait("shop") == 1
+    assert "at least 5 columns" in job.log("shop")
+
+
+def test_plain_text_stays_on_this_machine(jobs: JobMaker) -> None:
+    job = jobs()
+    job.start("shop", "--insecure", "--address", "192.0.2.1:7443")
+    assert job.wait("shop") == 1
+    assert "--insecure must stay on this machine" in job.log("shop")

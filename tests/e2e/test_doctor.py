@@ -1,0 +1,63 @@
+"""`plait doctor` and `plait init`, as a new user meets them."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from plait.cli import app
+from plait.deployment.processes import free_port
+
+runner = CliRunner(env={"COLUMNS": "200"})
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    run("init", "job")
+    path = tmp_path / "job" / "job.toml"
+    path.write_text(path.read_text().replace("7443", str(free_port())))
+    run("cert", "init", "bank", "--in", "job/certs")
+    return tmp_path / "job"
+
+
+def test_healthy_coordinator_passes(folder: Path) -> None:
+    table = run("doctor", "job/job.toml")
+    assert "fail" not in table
+    for what in ("software", "certificate", "labels", "columns", "memory", "port"):
+        assert what in table
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "found"),
+    [
+        ("bank.toml", 'id = "customer"', 'id = "client"', "id column 'client'"),
+        ("bank.toml", "min_columns = 2", "min_columns = 9", "at least 9 columns"),
+        ("bank.toml", 'label = "default"', 'label = "loans"', "-1/+1 or 0/1"),
+        ("bank.csv", "0.", "x.", "must hold numbers"),
+        ("certs/bank.crt", "MII", "MIJ", "PEM"),
+    ],
+)
+def test_what_is_wrong_is_found(folder: Path, file: str, old: str, new: str, found: str) -> None:
+    path = folder / file
+    path.write_text(path.read_text().replace(old, new))
+    table = run("doctor", "job/job.toml", code=1)
+    assert "fail" in table
+    assert found in " ".join(table.split())
+
+
+def test_absent_certificates_and_coordinator_are_named(folder: Path) -> None:
+    assert "shop.crt" in run("doctor", "job/job.toml", "--name", "shop", code=1)
+    table = run("doctor", "job/job.toml", "--name", "shop", "--insecure")
+    assert "Start the coordinator" in table
+
+
+def test_init_overwrites_nothing(folder: Path) -> None:
+    result = runner.invoke(app, ["init", "job"])
+    assert result.exit_code == 1

@@ -1,0 +1,143 @@
+"""SIGKILL at fixed points of the protocol, and at random ones: a restart ends with the same bits."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from .conftest import Job, JobMaker
+
+OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 120}
+"""A small state: the party's journal holds states."""
+
+LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 120}
+"""A large state: the party's journal holds broadcasts until a snapshot replaces them."""
+
+JOURNAL = "plait.storage.journal:Journal"
+PARTY = "plait.deployment.participant:StoredParty"
+FOLDER = "plait.deployment.folder:RunFolder"
+RUN = "plait.deployment.coordinating:_Run"
+POINTS = {
+    "party, before it journals": ("shop", f"{JOURNAL}.append", "before", 9),
+    "party, journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 9),
+    "coordinator, asked but not answered": ("bank", "plait.transports.hub:Hub.put", "after", 9),
+    "coordinator, answered but not journalled": ("bank", f"{JOURNAL}.append_behind", "before", 9),
+    "party, results kept but not acknowledged": ("shop", f"{PARTY}.finish", "after", 1),
+}
+MORE_POINTS = {
+    "party, at its first message": ("shop", f"{PARTY}.answer", "before", 1),
+    "party, audited but not sent": ("shop", f"{PARTY}.answer", "after", 9),
+    "party, before it keeps its results": ("shop", f"{PARTY}.finish", "before", 1),
+    "party, weights written": ("shop", f"{FOLDER}.write_weights", "after", 1),
+    "coordinator, journalled": ("bank", f"{JOURNAL}.append_behind", "after", 9),
+    "coordinator, at its first exchange": ("bank", "plait.transports.hub:Hub.take", "after", 1),
+    "coordinator, model written": ("bank", f"{FOLDER}.write_model", "after", 1),
+    "coordinator, all told": ("bank", f"{RUN}._mark_told", "after", 1),
+}
+SNAPSHOT_POINTS = {
+    "before the snapshot": ("shop", f"{PARTY}._write", "before", 1),
+    "snapshot written, journal not forgotten": ("shop", f"{PARTY}._write", "after", 1),
+    "after the snapshot": ("shop", f"{JOURNAL}._replace", "after", 1),
+    "some messages later": ("shop", f"{JOURNAL}.append", "after", 8),
+}
+
+
+@pytest.fixture(scope="module")
+def expected_of_large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return JobMaker(tmp_path_factory.mktemp("large")).undisturbed(**LARGE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", SNAPSHOT_POINTS.values(), ids=SNAPSHOT_POINTS)
+def test_killed_around_its_snapshot_a_party_resumes(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected_of_large: dict[str, str]
+) -> None:
+    check(jobs(**LARGE), point, expected_of_large)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return JobMaker(tmp_path_factory.mktemp("undisturbed")).undisturbed(**OPTIONS)
+
+
+def check(job: Job, point: tuple[str, str, str, int], expected: dict[str, str]) -> None:
+    victim, target, when, count = point
+    for name in job.parties:
+        job.start(name, killed_at=(target, when, str(count)) if name == victim else None)
+    assert job.wait(victim) == -signal.SIGKILL, job.log(victim)
+    job.start(victim)
+    for name in job.programs:
+        assert job.wait(name) == 0, job.log(name)
+    assert job.result() == expected
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_killed_program_resumes_to_the_same_bits(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected: dict[str, str]
+) -> None:
+    check(jobs(**OPTIONS), point, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", MORE_POINTS.values(), ids=MORE_POINTS)
+def test_killed_program_resumes_at_every_other_point(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected: dict[str, str]
+) -> None:
+    check(jobs(**OPTIONS), point, expected)
+
+
+@pytest.mark.slow
+def test_coordinator_that_forgot_whom_it_told_ends_by_itself(jobs: JobMaker, expected: dict[str, str]) -> None:
+    check(jobs(**{**OPTIONS, "patience": 40}), ("bank", f"{RUN}._mark_told", "before", 1), expected)
+
+
+def test_all_programs_killed_at_once_resume(jobs: JobMaker, expected: dict[str, str]) -> None:
+    job = jobs(**OPTIONS)
+    job.start("bank", killed_at=(f"{JOURNAL}.append_behind", "before", "7"))
+    job.start("shop", killed_at=(f"{JOURNAL}.append", "after", "8"))
+    job.wait("bank")
+    job.kill("shop")
+    for name in job.parties:
+        job.start(name)
+    for name in job.programs:
+        assert job.wait(name) == 0, job.log(name)
+    assert job.result() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: int) -> None:
+    """At least 20 kills per seed, 100 in all, of one of three programs or of all three."""
+    rng = random.Random(seed)
+    options: dict[str, object] = {
+        "method": 'name = "proximal"\nacceleration = 0',
+        "tol": 0.0,
+        "rounds": 1500,
+        "rows": 1000,
+        "parties": ("bank", "shop", "tele"),
+        "patience": 60.0,
+    }
+    expected = jobs.undisturbed(**options)
+    job = jobs(**options)
+    for name in job.parties:
+        job.start(name)
+    kills = 0
+    while not job.finished("bank"):
+        time.sleep(rng.uniform(1.0, 5.0))
+        alive = [name for name in job.parties if job.programs[name].poll() is None]
+        victims = alive if rng.random() < 0.2 else [rng.choice(alive)] if alive else []
+        if kills >= 20:
+            break
+        for name in victims:
+            job.kill(name)
+        kills += len(victims)
+        for name in victims:
+            if not job.finished("bank"):
+                job.start(name)
+    for name in job.programs:
+        assert job.finished(name) or job.wait(name, 300) == 0, job.log(name)
+    for name in job.programs:
+        job.wait(name, 60)
+    assert kills >= 20
+    assert job.result() == expected

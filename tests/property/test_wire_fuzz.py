@@ -1,0 +1,80 @@
+"""Mutated messages: the decoder refuses or returns a message, and never does anything else."""
+
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from plait.errors import ProtocolError
+from plait.messages import Broadcast, Message, Share
+from plait.transports import control
+from plait.transports.wire import Assembler, Kind, frames, unpack
+
+ROWS = 40
+
+
+def seeds() -> list[bytes]:
+    rng = np.random.default_rng(1)
+    messages: list[Message] = [
+        Share(3, rng.standard_normal(ROWS), rng.standard_normal(2)),
+        Share(4, None, rng.standard_normal(5)),
+        Broadcast(5, rng.standard_normal(ROWS), rng.standard_normal(12), closing=True),
+    ]
+    controls: list[control.Control] = [
+        control.Hello(1, "0.1", "bank", "ab" * 32, "fit"),
+        control.Ready(ROWS, "cd" * 32, 4),
+        control.Query(["a", "b"]),
+    ]
+    return [f for m in messages for f in frames(m, 2)] + [control.encode(c) for c in controls]
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        what = rng.randrange(4)
+        at = rng.randrange(len(changed)) if changed else 0
+        if what == 0 and changed:
+            changed[at] = rng.randrange(256)
+        elif what == 1:
+            del changed[at : at + rng.randint(1, 16)]
+        elif what == 2:
+            changed[at:at] = rng.randbytes(rng.randint(1, 16))
+        elif changed:
+            changed[at : at + 4] = rng.choice([b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f"])
+    return bytes(changed)
+
+
+def fuzz(count: int) -> None:
+    rng = random.Random(0)
+    start = seeds()
+    assemblers = {kind: Assembler(kind, ROWS) for kind in (Kind.SHARE, Kind.BROADCAST)}
+    outcomes = {"refused": 0, "read": 0}
+    tracemalloc.start()
+    for _ in range(count):
+        data = mutate(rng.choice(start), rng)
+        kind = rng.choice(list(assemblers))
+        try:
+            frame = unpack(data)
+            if frame.kind is Kind.CONTROL:
+                control.decode(frame)
+            else:
+                done = assemblers[kind].add(frame)
+                assert done is None or done.message.vector is None or np.isfinite(done.message.vector).all()
+            outcomes["read"] += 1
+        except ProtocolError:
+            assemblers[kind] = Assembler(kind, ROWS)
+            outcomes["refused"] += 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+    assert min(outcomes.values()) > 0
+
+
+def test_mutated_messages_are_read_or_refused() -> None:
+    fuzz(5_000)
+
+
+@pytest.mark.slow
+def test_a_million_mutated_messages_are_read_or_refused() -> None:
+    fuzz(1_000_000)

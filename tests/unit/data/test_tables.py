@@ -1,0 +1,120 @@
+"""Readers and local preparation, against scikit-learn."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from pyarrow import parquet
+from sklearn.datasets import dump_svmlight_file
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from plait.data import preparation
+from plait.data.preparation import PrepareOptions
+from plait.data.tables import keyed_digest, read_table
+from plait.errors import ConfigError, InputError
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text("id,age,region,income\nc1,30,north,1.5\nc2,NA,south,2.5\nc3,50,north,0.1\n")
+    return path
+
+
+def test_csv_gives_numbers_texts_and_ids(csv: Path) -> None:
+    table = read_table(csv, "id")
+    assert table.ids == ("c1", "c2", "c3")
+    assert table.names == ("age", "income")
+    np.testing.assert_array_equal(table.numbers, [[30, 1.5], [np.nan, 2.5], [50, 0.1]])
+    assert list(table.column("region")) == ["north", "south", "north"]
+
+
+def test_parquet_reads_as_csv_does(csv: Path, tmp_path: Path) -> None:
+    parquet.write_table(
+        pa.table(
+            {
+                "id": ["c1", "c2", "c3"],
+                "age": [30, None, 50],
+                "region": ["north", "south", "north"],
+                "income": [1.5, 2.5, 0.1],
+            }
+        ),
+        tmp_path / "t.parquet",
+    )
+    first, second = read_table(csv, "id"), read_table(tmp_path / "t.parquet", "id")
+    assert (first.ids, first.names) == (second.ids, second.names)
+    np.testing.assert_array_equal(first.numbers, second.numbers)
+
+
+def test_libsvm_and_numpy_keep_their_matrices(tmp_path: Path) -> None:
+    x = sp.random_array((20, 6), density=0.3, random_state=0, format="csr")
+    y = np.arange(20.0)
+    dump_svmlight_file(x, y, str(tmp_path / "t.svm"))
+    table = read_table(tmp_path / "t.svm")
+    np.testing.assert_allclose(table.numbers.toarray()[:, :-1], x.toarray())
+    np.testing.assert_array_equal(table.column("label"), y)
+    np.savez(tmp_path / "t.npz", X=x.toarray(), key=[f"k{i}" for i in range(20)], y=y)
+    table = read_table(tmp_path / "t.npz", "key")
+    assert table.ids[3] == "k3"
+    np.testing.assert_array_equal(table.column("y"), y)
+
+
+def test_bad_files_name_the_place(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for text, what in [
+        ("a,b\n1,2\n3\n", "line 3 must have 2"),
+        ("a,b\n", "at least one row"),
+        ("a\n1\n", "id column 'k'"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(InputError, match=what):
+            read_table(path, "k")
+    path.write_text("k,b\n1,2\n1,3\n")
+    with pytest.raises(InputError, match=r"must be different\. Found 1 repeated"):
+        read_table(path, "k")
+
+
+def test_preparation_imputes_scales_and_encodes(csv: Path) -> None:
+    table = read_table(csv, "id")
+    options = PrepareOptions(impute="mean", scale="standard", one_hot=("region",))
+    matrix, names = preparation.fit(table, options, ()).apply(table)
+    expected = StandardScaler().fit_transform([[30, 1.5], [40, 2.5], [50, 0.1]])
+    np.testing.assert_allclose(matrix[:, :2], expected, atol=1e-15)
+    np.testing.assert_array_equal(matrix[:, 2:], [[1, 0], [0, 1], [1, 0]])
+    assert names == ("age", "income", "region=north", "region=south")
+
+
+@pytest.mark.parametrize("transformer", ["", "sklearn.preprocessing:QuantileTransformer"])
+def test_saved_preparation_gives_the_same_bits(csv: Path, tmp_path: Path, transformer: str) -> None:
+    table = read_table(csv, "id")
+    options = PrepareOptions("median", "minmax", ("region",), transformer, {"n_quantiles": 3} if transformer else {})
+    fitted = preparation.fit(table, options, ())
+    fitted.save(tmp_path)
+    again = preparation.load(tmp_path)
+    assert again.apply(table)[0].tobytes() == fitted.apply(table)[0].tobytes()
+
+
+def test_minmax_agrees_with_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 3))
+    shift, factor = preparation._scaling(x, "minmax")
+    np.testing.assert_allclose((x - shift) * factor, MinMaxScaler().fit_transform(x), atol=1e-12)
+
+
+def test_missing_numbers_and_texts_say_what_to_do(csv: Path) -> None:
+    table = read_table(csv, "id")
+    with pytest.raises(InputError, match=r"List it in prepare\.one_hot"):
+        preparation.fit(table, PrepareOptions(), ())
+    with pytest.raises(InputError, match=r"prepare\.impute"):
+        preparation.fit(table, PrepareOptions(one_hot=("region",)), ())
+    with pytest.raises(ConfigError, match=r"package\.module:Class"):
+        preparation.fit(table, PrepareOptions(transformer="nowhere:Nothing", impute="zero"), ("region",))
+
+
+def test_digest_depends_on_order_key_and_boundaries() -> None:
+    digest = keyed_digest(["ab", "c"], b"k")
+    assert digest == keyed_digest(("ab", "c"), b"k")
+    for ids, key in [(["c", "ab"], b"k"), (["a", "bc"], b"k"), (["ab", "c"], b"l"), (["ab"], b"k")]:
+        assert keyed_digest(ids, key) != digest

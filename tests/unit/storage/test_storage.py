@@ -1,0 +1,103 @@
+"""States, journals and the audit log: what comes back, and what a crash or a forger leaves behind."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plait.errors import StorageError
+from plait.losses import Logistic
+from plait.messages import Share
+from plait.methods.admm import Iterate, SharingState
+from plait.methods.base import Measured, Task
+from plait.methods.proximal import Proximal
+from plait.storage import state
+from plait.storage.audit import AuditLog, read_log
+from plait.storage.journal import Journal, Record
+
+
+def test_state_of_a_method_returns_bit_for_bit() -> None:
+    rng = np.random.default_rng(0)
+    iterate = Iterate(rng.standard_normal((2, 9)), rng.standard_normal(9), np.array([np.inf, np.nan, -0.0]), 5e-324)
+    before = SharingState(iterate, iterate, 0.1, Measured(3, 1 / 3, np.inf, np.nan), past=(iterate,))
+    after = state.decode(state.encode(before))
+    assert type(after) is SharingState
+    assert state.encode(after) == state.encode(before)
+    assert after.past[0].shares.tobytes() == iterate.shares.tobytes()
+    assert after.end.intercept == 5e-324
+
+
+def test_start_state_of_the_default_method_can_be_stored() -> None:
+    task = Task(Logistic(), np.array([-1.0, 1.0]), np.array([0.5, 0.5]), ("a", "b"))
+    start = Proximal().coordinator_side(task).start()
+    assert state.encode(state.decode(state.encode(start))) == state.encode(start)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PLTS\x01",
+        b"PLTS\x01" + (2).to_bytes(8, "little") + b"{}",
+        b"PLTS\x01" + (20).to_bytes(8, "little") + b'{"class":"os:system"}',
+    ],
+)
+def test_damaged_or_foreign_states_are_refused(data: bytes) -> None:
+    with pytest.raises(StorageError):
+        state.decode(data)
+
+
+def test_state_names_no_class_outside_the_package() -> None:
+    outline = json.dumps({"class": "subprocess:Popen", "fields": {"args": "true"}}).encode()
+    with pytest.raises(StorageError, match="only classes of plait"):
+        state.decode(b"PLTS\x01" + len(outline).to_bytes(8, "little") + outline)
+
+
+@dataclass(frozen=True)
+class WithCache:
+    x: float
+    factor: object = field(default=None, metadata=state.CACHE)
+
+
+def test_caches_are_left_out() -> None:
+    assert b"factor" not in state.encode(WithCache(1.0, object()))
+
+
+def test_journal_drops_only_a_torn_tail(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.append(1, [b"one"])
+    journal.append(2, [b"tw", memoryview(b"o")])
+    journal.close()
+    whole = path.read_bytes()
+    for cut in range(1, len(whole)):
+        path.write_bytes(whole[:cut])
+        again = Journal(path)
+        kept = list(again.records())
+        assert kept == [Record(1, b"one"), Record(2, b"two")][: len(kept)]
+        assert len(kept) == (cut >= len(whole) // 2)
+        again.append(9, [b"more"])
+        assert list(again.records())[-1] == Record(9, b"more")
+        again.close()
+
+
+def test_audit_log_continues_its_chain_and_shows_tampering(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    share = Share(1, np.arange(4.0), np.array([2.0]))
+    log = AuditLog(path)
+    log.note("started")
+    log.message("sent", "coordinator", 1, share)
+    log.close()
+    with path.open("ab") as file:
+        file.write(b'{"torn')
+    log = AuditLog(path)
+    log.note("resumed")
+    log.close()
+    assert [e.facts["what"] for e in read_log(path)] == ["started", "sent", "resumed"]
+    lines = path.read_bytes().splitlines(keepends=True)
+    for forged in ([lines[0], lines[2]], [lines[0], lines[1].replace(b"40", b"41"), lines[2]], lines[1:]):
+        path.write_bytes(b"".join(forged))
+        with pytest.raises(StorageError, match="unbroken"):
+            list(read_log(path))

@@ -18,6 +18,7 @@ from plait.losses import Loss
 from plait.matrix import clip_rows
 from plait.methods.base import Method
 from plait.penalties import L1, L2, NoPenalty, Penalty
+from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.protocol import Observer
 from plait.stopping import Stopping
@@ -63,8 +64,13 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         return parts
 
     def _train(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
-        """One run.  With an intercept, each party first takes the means off its columns; the model is the same."""
-        pairs = {name: _centred(part, weights) if self.fit_intercept else (part, 0.0) for name, part in parts.items()}
+        """One run.  With an intercept, each party first takes the means off its columns; the model is the same.
+
+        A party with a mechanism does not: means are statistics of its data that nobody paid for.
+        """
+        mechanisms = Policy.of(self.privacy).mechanisms(tuple(parts))
+        open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and isinstance(m, NoPrivacy)}
+        pairs = {name: _centred(p, weights) if name in open_parties else (p, 0.0) for name, p in parts.items()}
         trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights)
         assert isinstance(trained.weights, dict)
         shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())

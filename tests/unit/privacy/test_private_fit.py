@@ -323,6 +323,16 @@ def test_estimators_train_privately_and_say_so() -> None:
         plait.VerticalLogisticRegression(parties, privacy=policy).fit(table, np.arange(2000) % 3)
 
 
+def test_estimators_never_centre_the_columns_of_a_private_party(tmp_path: Path) -> None:
+    own, other, t = data(600)
+    folder = LedgerFolder(tmp_path, Budget(1.0))
+    policy = Policy({"a": NoPrivacy(), "b": Recommended(1.0)}, ledger=folder)
+    rows = np.hstack([own, np.abs(other)])
+    plait.VerticalLogisticRegression({"a": range(4), "b": range(4, 9)}, privacy=policy).fit(rows, t)
+    # A ledger belongs to the data that was used: this one has charges only if that was the table as it is.
+    assert len(folder.ledger("b", np.abs(other), guaranteed=True).charges()) == 7
+
+
 def test_public_ranges_bound_every_row() -> None:
     rows = np.array([[1e9, 20.0], [-3.0, 65.0]])
     scaled = PublicRanges([0, 18], [1e6, 100]).apply(rows)

@@ -129,6 +129,8 @@ class BestOfGrid(Solver):
         diverged = sum("diverged" in c.remarks for c in curves)
         best = min(curves, key=_merit)
         remark = [f"best of {len(self.grid)} values" + (f"; {diverged} diverged" if diverged else "")]
+        if best is curves[0] or best is curves[-1]:
+            remark.append("AT THE END OF THE GRID: a value beyond it may be better")
         return replace(best, remarks=[*remark, *best.remarks], rivals=[c for c in curves if c is not best])
 
 
@@ -150,10 +152,15 @@ PLAIN = BestOfGrid(
     RHO_GRID,
     rounds=150,
 )
-GAUSS_SEIDEL = BestOfGrid("GaussSeidel, best rho", lambda rho: plait.GaussSeidel(rho=rho), (0.01, 0.1, 1.0), rounds=150)
+GAUSS_SEIDEL = BestOfGrid(
+    "GaussSeidel, best rho",
+    lambda rho: plait.GaussSeidel(rho=rho),
+    (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0),
+    rounds=150,
+)
 SGD = BestOfGrid(
     "Sgd (FDML), best step",
     lambda step: plait.Sgd(step=step, batch=128, decay=0.1),
-    (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+    (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 3.0, 10.0, 30.0),
     rounds=40,
 )

@@ -21,6 +21,7 @@ _OTHERS, _OTHERS_BYTES = 40, 2**26
 _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4
 _MOST_CROWDED = 20
 _FAINT = 1e-12
+_ROUNDING = 1e-6
 
 _CHEAP_GRAM = 5e9
 
@@ -122,9 +123,11 @@ class SubspaceParty(PartySide):
         others = state.others
         if self.others_kept:
             before, after = (self._seen(v, state.first, orders.start) for v in (state.last, g))
-            moved = after.score - before.score - self.block.features.forward(step)
-            # A move that shows on some samples only would mislead: leave it out.
-            others = np.vstack([others, moved if (before.known & after.known).all() else np.zeros_like(moved)])
+            own = self.block.features.forward(step)
+            moved = after.score - before.score - own
+            # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
+            clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
+            others = np.vstack([others, moved if clear else np.zeros_like(moved)])
         return replace(
             state,
             x=state.x + step,

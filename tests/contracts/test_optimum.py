@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import oracle
 import pytest
 import scipy.sparse as sp
+from oracle import Problem, Terms
 from sklearn.linear_model import Lasso, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.svm import LinearSVC
 
-import oracle
 import plait
-from oracle import Problem, Terms
 from plait.losses import Loss
 from plait.penalties import Penalty
 

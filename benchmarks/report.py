@@ -156,8 +156,10 @@ def _half_of_plain_admm(record: Record) -> list[str]:
     out = []
     for i, goal in enumerate(record["goals"]):
         theirs = [s["reached"][i][0] for s in plain if s["reached"][i] is not None]
-        best = f"the {min(theirs)} rounds" if theirs else "the rounds (never there)"
-        want = min(theirs) / 2 if theirs else float("inf")
+        # A goal that plain ADMM does not reach within its limit takes it at least that many rounds.
+        tried = min(s["points"][-1][0] for s in plain)
+        best = f"the {min(theirs)} rounds" if theirs else f"the more than {tried} rounds"
+        want = (min(theirs) if theirs else tried) / 2
         out.append(f"target to {short(goal)}: half {best} of the best plain ADMM; {_verdict(ours['reached'][i], want)}")
     return out
 

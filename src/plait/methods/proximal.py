@@ -1,12 +1,12 @@
 """The safe form of ADMM sharing.
 
-Losses with kinks need one thing more.  While u is held, the rounds minimise
+Losses that are not smooth or not convex need one thing more.  While u is held, the rounds minimise
 
     sum_m R_m(x_m) + e(S + u),     e(t) = min over z of  l(z) + (rho/2N) ||t - z||^2,
 
 where e is smooth: acceleration works on it, and its value, which the coordinator knows, tells whether it did.  So u
 moves only once the parties have settled (the method of multipliers); moved in every round, it would be plain ADMM,
-whose acceleration stumbles over every kink.
+whose acceleration stumbles over every kink and bump.
 """
 
 from dataclasses import dataclass, field, replace
@@ -56,7 +56,8 @@ class Proximal(Sharing):
         return self.acceleration
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
-        side = SharingCoordinator if task.loss.smooth or self.acceleration < 2 else HoldingCoordinator
+        easy = task.loss.smooth and task.loss.convex
+        side = SharingCoordinator if easy or self.acceleration < 2 else HoldingCoordinator
         return side(self, task)
 
 
@@ -96,7 +97,8 @@ class HoldingCoordinator(SharingCoordinator):
     def _release(self, state: HoldingState) -> HoldingState:
         """Move u; and rho, if the parties settled very quickly or slowly."""
         factor = _RHO_FACTOR if state.held <= _QUICK else 1 / _RHO_FACTOR if state.held >= _SLOW else 1.0
-        moved = self.with_rho(state, factor if self.method.adapts else 1.0)
+        # A non-convex loss has a smooth envelope only while rho exceeds its negative curvature: rho stays.
+        moved = self.with_rho(state, factor if self.method.adapts and self.task.loss.convex else 1.0)
         return replace(moved, start=moved.end, coefficients=np.empty(0), held=0, value=np.inf)
 
     def _back(self, state: HoldingState) -> HoldingState:

@@ -86,13 +86,15 @@ def run(
             recorder.complete(complete)
         if now.round > before:
             watch.look(now)
+        if now.round == before and complete is None:
+            continue  # within a round some parties have moved and others have not: no place to stop
         reason = stopping.reason(now, complete, recorder.seconds)
         if reason is not None:
             break
-    requests = coordinator.closing()
-    shares = transport.exchange(requests)
-    recorder.sent(now.round, requests, shares)
-    final = coordinator.close(shares)
-    recorder.complete(final)
-    watch.accept(final)
+    if complete is None or complete.round < now.round:
+        requests = coordinator.closing()
+        shares = transport.exchange(requests)
+        recorder.sent(now.round, requests, shares)
+        recorder.complete(coordinator.close(shares))
+    watch.accept(now)
     return Outcome(recorder.history(), reason)

@@ -156,6 +156,7 @@ class SharingState:
     coefficients: Array = field(default_factory=lambda: np.empty(0))
     past: tuple[Iterate, ...] = ()
     memory: anderson.Memory = field(default_factory=anderson.Memory)
+    reach: float = anderson.FIRST_REACH
     since_rho: int = 0
     patience: float = _RHO_PATIENCE
 
@@ -256,13 +257,31 @@ class SharingCoordinator(CoordinatorSide):
         keep = self.method.memory
         if keep == 0:
             return replace(state, start=state.end)
-        memory = state.memory.push(state.end.flat() - state.start.flat(), keep)
+        here = state.end.flat()
+        step = here - state.start.flat()
+        if state.memory.regrets(step):
+            return self.back(state)
+        memory = state.memory.push(step, keep)
         past = (*state.past, state.end)[-len(memory.residuals) :]
         c = memory.coefficients()
+        far = float(np.linalg.norm(combine([p.flat() for p in past], c) - here))
+        c = anderson.within(c, state.reach * float(np.linalg.norm(step)), far)
         pull = combine([p.pull for p in past], c)
         z = self.scores(pull, state.rho)
         start = Iterate(combine([p.shares for p in past], c), z, pull - z, float(c @ [p.intercept for p in past]))
-        return replace(state, start=start, memory=memory, past=past, coefficients=c)
+        reach = anderson.next_reach(state.reach, good=True) if far > 0 else state.reach
+        return replace(state, start=start, memory=memory, past=past, coefficients=c, reach=reach)
+
+    def back(self, state: S) -> S:
+        """Undo a round that acceleration led astray: the next one starts where the one before it ended."""
+        return replace(
+            state,
+            start=state.past[-1],
+            coefficients=np.array([1.0, 0.0]),
+            past=(),
+            memory=state.memory.cleared(),
+            reach=anderson.next_reach(state.reach, good=False),
+        )
 
     def completed(self, state: SharingState, where: Iterate, shares: Mapping[str, Share]) -> Measured:
         """What was measured of `state`, with the Lyapunov value V at `where`, to which every party adds its part."""

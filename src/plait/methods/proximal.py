@@ -9,7 +9,7 @@ moves only once the parties have settled (the method of multipliers); moved in e
 whose acceleration stumbles over every kink and bump.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from plait.methods.base import CoordinatorSide, Task
 
 _SETTLED, _LONGEST = 0.3, 40
 _QUICK, _SLOW, _RHO_FACTOR = 8, 25, 1.5
-_REACH, _NARROWER, _FARTHEST = 50.0, 8.0, 1e6
 _NOISE = 1e-12
 
 
@@ -63,11 +62,10 @@ class Proximal(Sharing):
 
 @dataclass(frozen=True)
 class HoldingState(SharingState):
-    """Rounds since u moved, the envelope's value after the last good one, and how far acceleration may reach."""
+    """Rounds since u moved, and the envelope's value after the last good one."""
 
     held: int = 0
     value: float = np.inf
-    reach: float = field(default=_REACH)
 
 
 class HoldingCoordinator(SharingCoordinator):
@@ -84,7 +82,7 @@ class HoldingCoordinator(SharingCoordinator):
             return self._release(state)
         value = self._envelope(state)
         if value > state.value + _NOISE * abs(state.value):
-            return self._back(state)
+            return replace(self.back(state), value=np.inf)
         return self._onward(replace(state, value=value))
 
     def _envelope(self, state: HoldingState) -> float:
@@ -101,18 +99,6 @@ class HoldingCoordinator(SharingCoordinator):
         moved = self.with_rho(state, factor if self.method.adapts and self.task.loss.convex else 1.0)
         return replace(moved, start=moved.end, coefficients=np.empty(0), held=0, value=np.inf)
 
-    def _back(self, state: HoldingState) -> HoldingState:
-        """Undo the last round, which did not lower the envelope, and reach less far."""
-        return replace(
-            state,
-            start=state.past[-1],
-            coefficients=np.array([1.0, 0.0]),
-            past=(),
-            memory=anderson.Memory(),
-            value=np.inf,
-            reach=max(state.reach / _NARROWER, 1.0),
-        )
-
     def _onward(self, state: HoldingState) -> HoldingState:
         """Start the next round at Anderson's combination of the last shares, within reach of the newest ones."""
         u = state.start.u
@@ -122,9 +108,7 @@ class HoldingCoordinator(SharingCoordinator):
         past = (*state.past, here)[-len(memory.residuals) :]
         c = memory.coefficients()
         far = float(np.linalg.norm(combine([p.shares for p in past], c) - here.shares))
-        if far > 0:
-            share = min(1.0, state.reach * float(np.linalg.norm(step)) / far)
-            c = share * c + (1 - share) * anderson.newest(c.size)
+        c = anderson.within(c, state.reach * float(np.linalg.norm(step)), far)
         shares = combine([p.shares for p in past], c)
         z, b = self.scores_and_intercept(shares.sum(axis=0) + u, state.rho, here.intercept)
         return replace(
@@ -133,5 +117,5 @@ class HoldingCoordinator(SharingCoordinator):
             coefficients=c,
             past=past,
             memory=memory,
-            reach=min(2 * state.reach, _FARTHEST) if far > 0 else state.reach,
+            reach=anderson.next_reach(state.reach, good=True) if far > 0 else state.reach,
         )

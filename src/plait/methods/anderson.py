@@ -63,10 +63,9 @@ class Memory:
         return c / c.sum()
 
 
-def within(coefficients: Array, reach: float, far: float) -> Array:
-    """Coefficients moved towards the newest image until `far`, the way they lead from it, is at most `reach`."""
-    part = 1.0 if far <= reach else reach / far
-    return part * coefficients + (1 - part) * newest(coefficients.size)
+def part_within(reach: float, far: float) -> float:
+    """Which part of the way to a combination that lies `far` from the newest image is within `reach`."""
+    return 1.0 if far <= reach else reach / far
 
 
 def newest(count: int) -> Array:

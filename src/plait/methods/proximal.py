@@ -15,8 +15,9 @@ import numpy as np
 
 from plait.errors import SettingError
 from plait.methods import anderson
-from plait.methods.admm import Iterate, Sharing, SharingCoordinator, SharingState, combine
+from plait.methods.admm import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Task
+from plait.methods.iterate import Iterate, combine
 
 _SETTLED, _LONGEST = 0.3, 40
 _QUICK, _SLOW, _RHO_FACTOR = 8, 25, 1.5
@@ -107,14 +108,15 @@ class HoldingCoordinator(SharingCoordinator):
         memory = state.memory.push(step.ravel(), self.method.memory)
         past = (*state.past, here)[-len(memory.residuals) :]
         c = memory.coefficients()
-        far = float(np.linalg.norm(combine([p.shares for p in past], c) - here.shares))
-        c = anderson.within(c, state.reach * float(np.linalg.norm(step)), far)
-        shares = combine([p.shares for p in past], c)
+        way = combine([p.shares for p in past], c) - here.shares
+        far = float(np.linalg.norm(way))
+        part = anderson.part_within(state.reach * float(np.linalg.norm(step)), far)
+        shares = here.shares + part * way
         z, b = self.scores_and_intercept(shares.sum(axis=0) + u, state.rho, here.intercept)
         return replace(
             state,
             start=Iterate(shares, z, u, b),
-            coefficients=c,
+            coefficients=part * c + (1 - part) * anderson.newest(c.size),
             past=past,
             memory=memory,
             reach=anderson.next_reach(state.reach, good=True) if far > 0 else state.reach,

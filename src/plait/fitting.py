@@ -46,11 +46,13 @@ class Fit:
     def scores(self, parts: Any) -> Array:
         """z = sum_m D_m x_m + b for new rows (N,); parts as in `plait.fit`."""
         read = read_parts(parts)
+        named = isinstance(self.weights, dict)
         weights = (
             self.weights if isinstance(self.weights, dict) else dict(zip(_names(read), self.weights, strict=False))
         )
-        if _names(read) != tuple(weights):
-            raise InputError(f"parts must come from {list(weights)}. Found {list(_names(read))}.")
+        if len(read) != len(self.weights) or (named and set(_names(read)) != set(weights)):
+            expected = list(weights) if named else f"{len(self.weights)} parties, in the order of training"
+            raise InputError(f"parts must come from {expected}. Found {list(_names(read))}.")
         total = np.full(read[0].matrix.shape[0], self.intercept)
         for part in read:
             if part.matrix.shape[1] != weights[part.name].size:

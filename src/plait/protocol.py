@@ -86,6 +86,8 @@ def run(
             recorder.complete(complete)
         if now.round > before:
             watch.look(now)
+        if now.round == before and complete is None:
+            continue  # within a round some parties have moved and others have not: no place to stop
         reason = stopping.reason(now, complete, recorder.seconds)
         if reason is not None:
             break

@@ -80,6 +80,9 @@ class Watch:
     def look(self, now: Measured) -> None:
         """Raise DivergedError when the run has gone wrong."""
         residual = float(np.fmax(now.primal, now.dual))
+        if now.round == 1 and np.isfinite(now.objective):
+            # The first round starts from zero weights, or from where a party's constraints push them.
+            self._start = max(self._start, now.objective)
         if np.isnan(now.objective) or not np.isfinite(residual):
             raise self._error(now, "the numbers are no longer finite")
         if now.objective <= self._start + _WORSE * self._size:

@@ -30,6 +30,10 @@ def read_parts(parts: Any) -> tuple[Part, ...]:
         raise InputError(f"parts must be a list of matrices or a dict name -> matrix. Found {type(parts).__name__}.")
     if not named:
         raise InputError("parts must hold at least one party. Found none.")
+    names = [name for name, _ in named]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"every party must have a name of its own. Found {name!r} twice.")
     read = tuple(read_part(name, table) for name, table in named)
     rows = read[0].matrix.shape[0]
     for part in read[1:]:

@@ -9,7 +9,7 @@ In units where rho stands for rho / N, with S = sum_m D_m x_m + b and the scaled
 The paper pulls two vectors, S - z and y; the x-update needs only v, one vector.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from plait.local import LocalSolver, choose_solver
 from plait.messages import Broadcast, Share
 from plait.methods import anderson
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
+from plait.methods.iterate import Iterate, combine, mix
 from plait.types import Array
 from plait.zupdate import update_scores_and_intercept
 
@@ -108,43 +109,6 @@ class SharingParty(PartySide):
         return state.x
 
 
-def combine(arrays: Sequence[Array], coefficients: Sequence[float] | Array) -> Array:
-    """sum_j c_j array_j."""
-    return sum((c * a for c, a in zip(coefficients, arrays, strict=True)), np.zeros_like(arrays[0]))
-
-
-@dataclass(frozen=True)
-class Iterate:
-    """Shares D_m x_m (M, N), z and u (N,), and b: where a round starts or ends."""
-
-    shares: Array
-    z: Array
-    u: Array
-    intercept: float
-
-    @property
-    def total(self) -> Array:
-        """S = sum_m D_m x_m + b."""
-        return self.shares.sum(axis=0) + self.intercept
-
-    @property
-    def v(self) -> Array:
-        return self.total - self.z + self.u
-
-    @property
-    def pull(self) -> Array:
-        """S + u as the z-update saw it: z = prox(pull) and u = pull - z follow from it."""
-        return self.z + self.u
-
-    def flat(self) -> Array:
-        """All that the next round depends on; the intercept weighs as much as the scores that it moves."""
-        return np.concatenate([self.shares.ravel(), self.pull, [np.sqrt(self.z.size) * self.intercept]])
-
-    def rescaled(self, factor: float) -> "Iterate":
-        """The same point after rho has been multiplied by `factor`."""
-        return replace(self, u=self.u / factor)
-
-
 @dataclass(frozen=True)
 class SharingState:
     """Where the last round ended, where the next one starts, and what was measured on the way."""
@@ -156,6 +120,7 @@ class SharingState:
     coefficients: Array = field(default_factory=lambda: np.empty(0))
     past: tuple[Iterate, ...] = ()
     memory: anderson.Memory = field(default_factory=anderson.Memory)
+    reach: float = anderson.FIRST_REACH
     since_rho: int = 0
     patience: float = _RHO_PATIENCE
 
@@ -256,13 +221,37 @@ class SharingCoordinator(CoordinatorSide):
         keep = self.method.memory
         if keep == 0:
             return replace(state, start=state.end)
-        memory = state.memory.push(state.end.flat() - state.start.flat(), keep)
+        here = state.end.flat()
+        step = here - state.start.flat()
+        if state.memory.regrets(step):
+            return self.back(state)
+        memory = state.memory.push(step, keep)
         past = (*state.past, state.end)[-len(memory.residuals) :]
         c = memory.coefficients()
-        pull = combine([p.pull for p in past], c)
-        z = self.scores(pull, state.rho)
-        start = Iterate(combine([p.shares for p in past], c), z, pull - z, float(c @ [p.intercept for p in past]))
-        return replace(state, start=start, memory=memory, past=past, coefficients=c)
+        mixed = mix(past, c)
+        far = float(np.linalg.norm(mixed.flat() - here))
+        part = anderson.part_within(state.reach * float(np.linalg.norm(step)), far)
+        start = mix((mixed, state.end), [part, 1 - part])
+        z = self.scores(start.pull, state.rho)
+        return replace(
+            state,
+            start=replace(start, z=z, u=start.pull - z),
+            memory=memory,
+            past=past,
+            coefficients=part * c + (1 - part) * anderson.newest(c.size),
+            reach=anderson.next_reach(state.reach, good=True) if far > 0 else state.reach,
+        )
+
+    def back(self, state: S) -> S:
+        """Undo a round that acceleration led astray: the next one starts where the one before it ended."""
+        return replace(
+            state,
+            start=state.past[-1],
+            coefficients=np.array([1.0, 0.0]),
+            past=(),
+            memory=state.memory.cleared(),
+            reach=anderson.next_reach(state.reach, good=False),
+        )
 
     def completed(self, state: SharingState, where: Iterate, shares: Mapping[str, Share]) -> Measured:
         """What was measured of `state`, with the Lyapunov value V at `where`, to which every party adds its part."""

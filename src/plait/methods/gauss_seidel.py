@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from plait.messages import Broadcast, Share
-from plait.methods.admm import Iterate, Sharing, SharingCoordinator, SharingState
+from plait.methods.admm import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
+from plait.methods.iterate import Iterate
 from plait.types import Array
 
 

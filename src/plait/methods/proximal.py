@@ -1,26 +1,26 @@
 """The safe form of ADMM sharing.
 
-Losses with kinks need one thing more.  While u is held, the rounds minimise
+Losses that are not smooth or not convex need one thing more.  While u is held, the rounds minimise
 
     sum_m R_m(x_m) + e(S + u),     e(t) = min over z of  l(z) + (rho/2N) ||t - z||^2,
 
 where e is smooth: acceleration works on it, and its value, which the coordinator knows, tells whether it did.  So u
 moves only once the parties have settled (the method of multipliers); moved in every round, it would be plain ADMM,
-whose acceleration stumbles over every kink.
+whose acceleration stumbles over every kink and bump.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from plait.errors import SettingError
 from plait.methods import anderson
-from plait.methods.admm import Iterate, Sharing, SharingCoordinator, SharingState, combine
+from plait.methods.admm import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Task
+from plait.methods.iterate import Iterate, combine
 
 _SETTLED, _LONGEST = 0.3, 40
 _QUICK, _SLOW, _RHO_FACTOR = 8, 25, 1.5
-_REACH, _NARROWER, _FARTHEST = 50.0, 8.0, 1e6
 _NOISE = 1e-12
 
 
@@ -56,17 +56,17 @@ class Proximal(Sharing):
         return self.acceleration
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
-        side = SharingCoordinator if task.loss.smooth or self.acceleration < 2 else HoldingCoordinator
+        easy = task.loss.smooth and task.loss.convex
+        side = SharingCoordinator if easy or self.acceleration < 2 else HoldingCoordinator
         return side(self, task)
 
 
 @dataclass(frozen=True)
 class HoldingState(SharingState):
-    """Rounds since u moved, the envelope's value after the last good one, and how far acceleration may reach."""
+    """Rounds since u moved, and the envelope's value after the last good one."""
 
     held: int = 0
     value: float = np.inf
-    reach: float = field(default=_REACH)
 
 
 class HoldingCoordinator(SharingCoordinator):
@@ -83,7 +83,7 @@ class HoldingCoordinator(SharingCoordinator):
             return self._release(state)
         value = self._envelope(state)
         if value > state.value + _NOISE * abs(state.value):
-            return self._back(state)
+            return replace(self.back(state), value=np.inf)
         return self._onward(replace(state, value=value))
 
     def _envelope(self, state: HoldingState) -> float:
@@ -96,20 +96,9 @@ class HoldingCoordinator(SharingCoordinator):
     def _release(self, state: HoldingState) -> HoldingState:
         """Move u; and rho, if the parties settled very quickly or slowly."""
         factor = _RHO_FACTOR if state.held <= _QUICK else 1 / _RHO_FACTOR if state.held >= _SLOW else 1.0
-        moved = self.with_rho(state, factor if self.method.adapts else 1.0)
+        # A non-convex loss has a smooth envelope only while rho exceeds its negative curvature: rho stays.
+        moved = self.with_rho(state, factor if self.method.adapts and self.task.loss.convex else 1.0)
         return replace(moved, start=moved.end, coefficients=np.empty(0), held=0, value=np.inf)
-
-    def _back(self, state: HoldingState) -> HoldingState:
-        """Undo the last round, which did not lower the envelope, and reach less far."""
-        return replace(
-            state,
-            start=state.past[-1],
-            coefficients=np.array([1.0, 0.0]),
-            past=(),
-            memory=anderson.Memory(),
-            value=np.inf,
-            reach=max(state.reach / _NARROWER, 1.0),
-        )
 
     def _onward(self, state: HoldingState) -> HoldingState:
         """Start the next round at Anderson's combination of the last shares, within reach of the newest ones."""
@@ -119,17 +108,16 @@ class HoldingCoordinator(SharingCoordinator):
         memory = state.memory.push(step.ravel(), self.method.memory)
         past = (*state.past, here)[-len(memory.residuals) :]
         c = memory.coefficients()
-        far = float(np.linalg.norm(combine([p.shares for p in past], c) - here.shares))
-        if far > 0:
-            share = min(1.0, state.reach * float(np.linalg.norm(step)) / far)
-            c = share * c + (1 - share) * anderson.newest(c.size)
-        shares = combine([p.shares for p in past], c)
+        way = combine([p.shares for p in past], c) - here.shares
+        far = float(np.linalg.norm(way))
+        part = anderson.part_within(state.reach * float(np.linalg.norm(step)), far)
+        shares = here.shares + part * way
         z, b = self.scores_and_intercept(shares.sum(axis=0) + u, state.rho, here.intercept)
         return replace(
             state,
             start=Iterate(shares, z, u, b),
-            coefficients=c,
+            coefficients=part * c + (1 - part) * anderson.newest(c.size),
             past=past,
             memory=memory,
-            reach=min(2 * state.reach, _FARTHEST) if far > 0 else state.reach,
+            reach=anderson.next_reach(state.reach, good=True) if far > 0 else state.reach,
         )

@@ -33,7 +33,9 @@ def describe(subject: Subject) -> Facts:
     if data.name == "gisette":
         ends = np.cumsum([h.columns for h in holdings])[:-1]
         cut = np.split(gisette_origins(), ends)
-        origins = tuple((h.party, tuple(np.bincount(c, minlength=4).tolist())) for h, c in zip(holdings, cut, strict=True))
+        origins = tuple(
+            (h.party, tuple(np.bincount(c, minlength=4).tolist())) for h, c in zip(holdings, cut, strict=True)
+        )
     return Facts(data.description, data.y.size, data.y_test.size, tuple(holdings), origins)
 
 

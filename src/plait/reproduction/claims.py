@@ -1,7 +1,7 @@
 """Every claim of the paper beside what was measured, with a verdict by a stated rule."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -181,9 +181,9 @@ def _because_of_many_features(m: Measured, data: str) -> Claim:
         f"That ADMM beats pooled training on {data} shows that it is better with many features.",
         "Experiments, below Fig. 3",
         f"early stopping: ADMM {best:.4f} in epoch {m.race.admm.best_epoch}, {m.race.admm.test[-1]:.4f} after "
-        f"{len(m.race.admm.test) - 1}, {b.at_optimum:.4f} at the optimum that it tends to; the pooled solver {b.together:.4f} "
-        f"as it comes ({b.iterations} iterations), {stopped[1]:.4f} stopped after {stopped[0]}, {strongest[1]:.4f} with "
-        f"C = {strongest[0]:g}",
+        f"{len(m.race.admm.test) - 1}, {b.at_optimum:.4f} at the optimum that it tends to; the pooled solver "
+        f"{b.together:.4f} as it comes ({b.iterations} iterations), {stopped[1]:.4f} stopped after {stopped[0]}, "
+        f"{strongest[1]:.4f} with C = {strongest[0]:g}",
         Verdict.FAILS if rises and shared else Verdict.PARTLY if rises or shared else Verdict.HOLDS,
         "does not hold here if early stopping explains it: ADMM's test log loss rises again on the way to the optimum, "
         f"and the pooled solver gains, too, when it is stopped early (each by more than {SAME:.0%}); partly if one of "
@@ -227,7 +227,7 @@ def _too_much_noise(both: Sequence[tuple[Plan, Measured]]) -> Claim:
             for p, m in both
         ),
         _graded(good == 2, good == 1),
-        f"holds if on both data sets some noise level ends above {NO_MODEL:.3f}, the loss of no model; partly if on one",
+        f"holds if on both data sets some level ends above {NO_MODEL:.3f}, the loss of no model; partly if on one",
         "1b, 2b, 3",
     )
 
@@ -263,8 +263,8 @@ def _guarantee(both: Sequence[tuple[Plan, Measured]]) -> Claim:
         "Each round is (epsilon, delta)-differentially private with epsilon <= 1.",
         "Theorem 3",
         "; ".join(
-            f"{p.data}, party {m.support.party}, sigma = {m.support.sigma:g}: one share tells a table from the same with "
-            f"one entry {m.support.change:g} larger in {m.support.right} of {m.support.games} games"
+            f"{p.data}, party {m.support.party}, sigma = {m.support.sigma:g}: one share tells a table from the same "
+            f"with one entry {m.support.change:g} larger in {m.support.right} of {m.support.games} games"
             for p, m in both
         ),
         Verdict.FAILS if max(rates) > allowed + 0.1 else Verdict.HOLDS,

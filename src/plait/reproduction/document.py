@@ -93,8 +93,9 @@ def _opening(outcome: Outcome, claims: Sequence[Claim]) -> list[Block]:
     if outcome.wide.facts.origins:
         blocks.append(
             Words(
-                "GISETTE IS A REBUILD, not the official file. Labels and test rows are the published ones; the training "
-                "columns come from where the table below says. What is said here about gisette is said about this rebuild."
+                "GISETTE IS A REBUILD, not the official file. Labels and test rows are the published ones; the "
+                "training columns come from where the table below says. What is said here about gisette is "
+                "said about this rebuild."
             )
         )
         rows = [(party, *map(str, counts)) for party, counts in outcome.wide.facts.origins]
@@ -103,9 +104,9 @@ def _opening(outcome: Outcome, claims: Sequence[Claim]) -> list[Block]:
         blocks.append(Grid("Gisette's training columns by origin", ("party", *_ORIGINS), tuple(rows)))
         blocks.append(
             Words(
-                "The columns that differ from the official file are those of the last two kinds: label-independent probes "
-                "whose training values are drawn anew from the same column of the test rows, and columns with too few "
-                "entries to be identified. `plait.datasets.gisette_origins()` gives the kind of every column."
+                "The columns that differ from the official file are those of the last two kinds: label-independent "
+                "probes whose training values are drawn anew from the same column of the test rows, and columns with "
+                "too few entries to be identified. `plait.datasets.gisette_origins()` gives the kind of every column."
             )
         )
     return blocks
@@ -128,19 +129,20 @@ def _figures(pairs: Sequence[tuple[Plan, Measured]], pictures: dict[str, Path], 
             Picture(
                 pictures[f"{n}a"],
                 f"Figure {n}a: loss against epoch, {plan.data}",
-                f"{size}. Bold, the best of {len(race.admm_grid.trails)} settings of each method by training objective; "
-                f"pale, the others. ADMM starts at x = y = z = 0, so that its first epoch stands still; SGD starts at "
-                f"random. At the last epoch: ADMM {race.admm.objective[-1]:.5f}, SGD {race.sgd.objective[-1]:.5f}, "
-                f"subspace after {plan.rounds} rounds {race.subspace.objective[-1]:.5f}, optimum {m.optimum:.5f}. "
-                f"{_said(claims, f'{n}a')}",
+                f"{size}. Bold, the best of {len(race.admm_grid.trails)} settings of each method by training "
+                f"objective; pale, the others. ADMM starts at x = y = z = 0, so that its first epoch stands still; SGD "
+                f"starts at random. At the last epoch: ADMM {race.admm.objective[-1]:.5f}, SGD "
+                f"{race.sgd.objective[-1]:.5f}, subspace after {plan.rounds} rounds {race.subspace.objective[-1]:.5f}, "
+                f"optimum {m.optimum:.5f}. {_said(claims, f'{n}a')}",
             )
         )
         blocks.append(
             Picture(
                 pictures[f"{n}b"],
                 f"Figure {n}b: test log loss under noise, {plan.data}",
-                f"ADMM with noise D xi, xi ~ N(0, sigma^2 (D^T D)^-1), on every share; the model tested is the noised one "
-                f"that is shared. Lines are medians over {len(plan.seeds)} seeds, bands their range. {_said(claims, f'{n}b')}",
+                f"ADMM with noise D xi, xi ~ N(0, sigma^2 (D^T D)^-1), on every share; the model tested is the noised "
+                f"one that is shared. Lines are medians over {len(plan.seeds)} seeds, bands their range. "
+                f"{_said(claims, f'{n}b')}",
             )
         )
     (a, first), (b, second) = pairs
@@ -149,8 +151,8 @@ def _figures(pairs: Sequence[tuple[Plan, Measured]], pictures: dict[str, Path], 
             pictures["3"],
             "Figure 3: test log loss against noise level",
             f"The same runs after {a.noisy} epochs. {a.data}: all features {first.baselines.together:.4f}, first party "
-            f"alone {first.baselines.alone:.4f}, ADMM without noise {clean(first):.4f}. {b.data}: {second.baselines.together:.4f}, "
-            f"{second.baselines.alone:.4f}, {clean(second):.4f}. {_said(claims, '3')}",
+            f"alone {first.baselines.alone:.4f}, ADMM without noise {clean(first):.4f}. {b.data}: "
+            f"{second.baselines.together:.4f}, {second.baselines.alone:.4f}, {clean(second):.4f}. {_said(claims, '3')}",
         )
     )
     base = second.baselines
@@ -159,10 +161,10 @@ def _figures(pairs: Sequence[tuple[Plan, Measured]], pictures: dict[str, Path], 
             pictures["early stopping"],
             f"Why ADMM can beat pooled training on {b.data}",
             "The paper takes it as a sign that ADMM is better with many features. All these runs minimise the same "
-            f"objective and tend to the same model, whose test log loss is {base.at_optimum:.4f}. On the way there it is "
-            f"lower: {min(second.race.admm.test):.4f} for ADMM in epoch {second.race.admm.best_epoch}, and "
-            f"{min(v for _, v in base.stopped):.4f} for the pooled solver stopped at its best. scikit-learn as it comes "
-            f"ends after {base.iterations} iterations at {base.together:.4f}. A stronger penalty does the same: "
+            f"objective and tend to the same model, whose test log loss is {base.at_optimum:.4f}. On the way there it "
+            f"is lower: {min(second.race.admm.test):.4f} for ADMM in epoch {second.race.admm.best_epoch}, and "
+            f"{min(v for _, v in base.stopped):.4f} for the pooled solver stopped at its best. scikit-learn as it "
+            f"comes ends after {base.iterations} iterations at {base.together:.4f}. A stronger penalty does the same: "
             + ", ".join(f"{v:.4f} with C = {c:g}" for c, v in base.penalties)
             + ". Epochs and penalties were looked at on the test rows, for explanation and not for choosing.",
         )
@@ -183,19 +185,19 @@ def _said(claims: Sequence[Claim], figure: str) -> str:
 def _privacy(pairs: Sequence[tuple[Plan, Measured]]) -> list[Block]:
     blocks: list[Block] = [
         Words(
-            f"The paper shows noise levels and never says what they cost. Here they are, at delta = {DELTA:g}, by its own "
-            "accounting (the sensitivity C of Lemma 1 with b_1 as measured without noise, the noise of Theorem 3, the "
-            "composition of Corollary 1) and by the exact account of Gaussian noise for the same C. Both take C for "
-            f"granted, which is not a bound. The true guarantee of the mechanism is {REASON}, whatever the level: see "
-            "privacy.md. Theorem 3 asks for at most 1 per round; beyond that the first account proves nothing even on its "
-            "own terms."
+            f"The paper shows noise levels and never says what they cost. Here they are, at delta = {DELTA:g}, by its "
+            "own accounting (the sensitivity C of Lemma 1 with b_1 as measured without noise, the noise of Theorem 3, "
+            "the composition of Corollary 1) and by the exact account of Gaussian noise for the same C. Both take C "
+            f"for granted, which is not a bound. The true guarantee of the mechanism is {REASON}, whatever the level: "
+            "see privacy.md. Theorem 3 asks for at most 1 per round; beyond that the first account proves nothing even "
+            "on its own terms."
         )
     ]
     for plan, m in pairs:
         short, long = costs(plan, m, _FEW_EPOCHS), costs(plan, m, plan.noisy)
         rows = tuple(
-            (f"{s.sigma:g}", f"{at_end(m, s.sigma):.4f}", f"{s.sigma / s.sensitivity:.2g}", number(s.step), number(s.paper),
-             number(s.exact), number(t.paper), number(t.exact), "infinite")
+            (f"{s.sigma:g}", f"{at_end(m, s.sigma):.4f}", f"{s.sigma / s.sensitivity:.2g}", number(s.step),
+             number(s.paper), number(s.exact), number(t.paper), number(t.exact), "infinite")
             for s, t in zip(short, long, strict=True)
         )  # fmt: skip
         few, many = f"{_FEW_EPOCHS} epochs", f"{plan.noisy} epochs"
@@ -229,11 +231,11 @@ def _theory(pairs: Sequence[tuple[Plan, Measured]], pictures: dict[str, Path]) -
         Picture(
             pictures["theory"],
             "The convergence theory against runs",
-            "Top left, Theorem 2: the lowest Lyapunov value so far against 1/T. Top right, Lemmas 4 and 5: the augmented "
-            "Lagrangian over N minus the optimum (gaps in a line: below it). Bottom left: what rho does; no rho meets the "
-            "paper's assumption where a party's columns are dependent, and yet a moderate one converges, while a small "
-            "one cycles or diverges. Bottom right: a run that meets the whole assumption and diverges for three parties "
-            f"and more. After {pairs[0][0].tuning} epochs: {'; '.join(words)}.",
+            "Top left, Theorem 2: the lowest Lyapunov value so far against 1/T. Top right, Lemmas 4 and 5: the "
+            "augmented Lagrangian over N minus the optimum (gaps in a line: below it). Bottom left: what rho does; no "
+            "rho meets the paper's assumption where a party's columns are dependent, and yet a moderate one converges, "
+            "while a small one cycles or diverges. Bottom right: a run that meets the whole assumption and diverges "
+            f"for three parties and more. After {pairs[0][0].tuning} epochs: {'; '.join(words)}.",
         )
     ]
 
@@ -266,8 +268,9 @@ def _timings(pairs: Sequence[tuple[Plan, Measured]]) -> list[Block]:
         Words(
             "The paper updates x by SciPy's L-BFGS-B and z by one scalar minimisation per sample. Both were run as the "
             "paper describes, and plait made the same updates from the same inputs, in the same process. Ratios of "
-            "seconds, because seconds depend on the machine; plait's include its one factorisation, in the first round, "
-            "which all later rounds, rhos and noise levels share. A first x-update from zero costs L-BFGS-B nothing."
+            "seconds, because seconds depend on the machine; plait's include its one factorisation, in the first "
+            "round, which all later rounds, rhos and noise levels share. A first x-update from zero costs "
+            "L-BFGS-B nothing."
         ),
         Grid("How many times as long the prototype takes", head, tuple(rows)),
     ]
@@ -276,11 +279,11 @@ def _timings(pairs: Sequence[tuple[Plan, Measured]]) -> list[Block]:
 def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Block]:
     blocks: list[Block] = [
         Words(
-            "Logistic regression, (1/N) sum of log losses + (1/2N) ||x||^2: scikit-learn's default C = 1. The paper does "
-            "not say which penalty it used. No intercept in plait's runs; scikit-learn as it comes has one. ADMM is "
-            "Algorithm 1 to the letter (plait.Jacobi), rho in units of 1/N. SGD is FDML (plait.Sgd), one epoch being one "
-            "pass over the samples; its weights start at random, N(0, 0.01^2). An epoch or a round is one number per "
-            "sample and party each way. Test rows were never used to choose a setting."
+            "Logistic regression, (1/N) sum of log losses + (1/2N) ||x||^2: scikit-learn's default C = 1. The paper "
+            "does not say which penalty it used. No intercept in plait's runs; scikit-learn as it comes has one. ADMM "
+            "is Algorithm 1 to the letter (plait.Jacobi), rho in units of 1/N. SGD is FDML (plait.Sgd), one epoch "
+            "being one pass over the samples; its weights start at random, N(0, 0.01^2). An epoch or a round is one "
+            "number per sample and party each way. Test rows were never used to choose a setting."
         )
     ]
     for plan, m in pairs:
@@ -291,8 +294,8 @@ def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Bl
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     blocks.append(
         Words(
-            f"Run on {machine}, plait {__version__}, {packages}, in {outcome.seconds / 60:.1f} minutes. Seeds are fixed: "
-            "another run gives the same curves up to rounding; only the ratios of seconds vary from run to run."
+            f"Run on {machine}, plait {__version__}, {packages}, in {outcome.seconds / 60:.1f} minutes. Seeds are "
+            "fixed: another run gives the same curves up to rounding; only the ratios of seconds vary from run to run."
         )
     )
     return blocks

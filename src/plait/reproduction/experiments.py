@@ -1,6 +1,6 @@
 """The paper's own experiments on one data set: two tuned methods, two baselines, and noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -14,7 +14,7 @@ from plait.privacy.paper import RANK_TOLERANCE, PaperNoise
 from plait.privacy.policy import Policy
 from plait.privacy.rows import row_norms
 from plait.reproduction.plans import Plan
-from plait.reproduction.records import Baselines, Facts, Holding, Noisy, Race, Tuning
+from plait.reproduction.records import Baselines, Facts, Holding, Noisy, Race, Trail, Tuning
 from plait.reproduction.subject import Subject, quietly
 
 Say = Callable[[str], None]
@@ -54,12 +54,14 @@ def race(subject: Subject, plan: Plan, say: Say) -> Race:
     return Race(admm_grid, sgd_grid, long_admm, long_sgd, subject.run(Subspace(), plan.rounds, "no setting to tune"))
 
 
-def _tuned(method: str, values: list[tuple[float, ...]], run: Callable[..., object], say: Say) -> Tuning:
+def _tuned(
+    method: str, values: Sequence[tuple[float, ...]], run: Callable[[tuple[float, ...]], Trail], say: Say
+) -> Tuning:
     trails = []
     for i, value in enumerate(values, 1):
         say(f"tuning {method}, setting {i} of {len(values)}")
         trails.append(run(value))
-    return Tuning(method, tuple(values), tuple(trails))  # type: ignore[arg-type]
+    return Tuning(method, tuple(values), tuple(trails))
 
 
 def _jacobi(value: tuple[float, ...]) -> Jacobi:
@@ -79,7 +81,7 @@ def _sgd_words(value: tuple[float, ...]) -> str:
 
 
 def baselines(subject: Subject, plan: Plan, say: Say) -> Baselines:
-    """scikit-learn with its own settings, and the same model stopped early, solved exactly, and with other penalties."""
+    """scikit-learn with its own settings, then stopped early, solved exactly, and with other penalties."""
     x, y = subject.pooled, subject.data.y
     first = slice(0, next(iter(subject.parts.values())).matrix.shape[1])
 

@@ -10,7 +10,7 @@ import numpy as np
 from plait.figures import save
 from plait.reproduction.claims import NO_MODEL, at_end, median_trail
 from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured, Trail
+from plait.reproduction.records import Measured, Replay, Trail
 from plait.reproduction.study import Outcome
 
 _ADMM, _SGD, _SUBSPACE = "#3066be", "#d1690e", "#0b6e4f"
@@ -44,6 +44,7 @@ def _race(plan: Plan, m: Measured, path: Path) -> Path:
         _line(axes, [v - shift for v in m.race.subspace.objective], _SUBSPACE, label="subspace (plait)")
         _label(axes, "epoch", "")
     top = 1.15 * m.race.admm.objective[0]
+    left.plot([], [], color=_GREY, linewidth=1, label="pale: the other settings tried")
     left.axhline(m.optimum, color=_INK, linestyle=":", linewidth=1, label="optimum")
     left.set_ylim(m.optimum - 0.04 * (top - m.optimum), top)
     left.set_xlim(0, plan.tuning)
@@ -152,7 +153,7 @@ def _theory(pairs: Sequence[tuple[Plan, Measured]], path: Path) -> Path:
 
 
 def _draw_lyapunov(axes: Any, pairs: Sequence[tuple[Plan, Measured]]) -> None:
-    for label, colour, replay in _replays(pairs):
+    for label, colour, replay, _ in _replays(pairs):
         v = np.minimum.accumulate(replay.trail.lyapunov)
         axes.plot(np.arange(1, v.size + 1), v / v[0], color=colour, label=label)
     t = np.array([1, len(pairs[0][1].theory.replays[0].trail.lyapunov)])
@@ -165,10 +166,8 @@ def _draw_lyapunov(axes: Any, pairs: Sequence[tuple[Plan, Measured]]) -> None:
 
 
 def _draw_lagrangian(axes: Any, pairs: Sequence[tuple[Plan, Measured]]) -> None:
-    for (label, colour, replay), m in zip(
-        _replays(pairs), [m for _, m in pairs for _ in m.theory.replays], strict=True
-    ):
-        gaps = np.array(replay.lagrangian) - m.optimum
+    for label, colour, replay, optimum in _replays(pairs):
+        gaps = np.array(replay.lagrangian) - optimum
         axes.plot(np.arange(1, gaps.size + 1), np.where(gaps > 0, gaps, np.nan), color=colour, label=label)
     axes.set_yscale("log")
     _label(axes, "round", "Lagrangian / N minus optimum (log scale)")
@@ -201,9 +200,9 @@ def _draw_example(axes: Any, m: Measured) -> None:
     axes.legend(frameon=False, fontsize=9)
 
 
-def _replays(pairs: Sequence[tuple[Plan, Measured]]) -> list[tuple[str, str, Any]]:
+def _replays(pairs: Sequence[tuple[Plan, Measured]]) -> list[tuple[str, str, Replay, float]]:
     colours = iter((_ADMM, "#7aa6e8", _SGD, "#f0b27a"))
-    return [(f"{p.data}, rho = {r.rho:g}", next(colours), r) for p, m in pairs for r in m.theory.replays]
+    return [(f"{p.data}, rho = {r.rho:g}", next(colours), r, m.optimum) for p, m in pairs for r in m.theory.replays]
 
 
 def _some(sigmas: tuple[float, ...]) -> list[float]:

@@ -8,20 +8,18 @@ In units of the summed loss, with v = sum_k D_k x_k - z + u:
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from plait.local import choose_solver
+from plait.local import LocalSolver, choose_solver
 from plait.losses import Logistic
 from plait.penalties import L2
 from plait.reproduction.experiments import Say
 from plait.reproduction.records import Timed
 from plait.reproduction.subject import Subject
 from plait.types import Array
-
-T = TypeVar("T")
 
 
 class Prototype:
@@ -71,9 +69,9 @@ def time_updates(subject: Subject, rho: float, rounds: int, say: Say) -> Timed:
     spent = dict.fromkeys(("x_prototype", "z_prototype", "x_first", "x_plait", "z_plait"), 0.0)
     excess, z_gap = 0.0, 0.0
 
-    def timed(what: str, job: Callable[[], T]) -> T:
+    def timed(what: str, job: Callable[..., Array], *inputs: Any) -> Array:
         began = time.perf_counter()
-        result = job()
+        result = job(*inputs)
         spent[what] += time.perf_counter() - began
         return result
 
@@ -82,21 +80,21 @@ def time_updates(subject: Subject, rho: float, rounds: int, say: Say) -> Timed:
         v = proto.total - proto.z + proto.u
         moved = {}
         for name, solver in solvers.items():
+            moved[name] = timed("x_prototype", proto.x_update, name, v)
+            ours = timed("x_plait", _x_update, solver, proto.x[name], v, rho)
             value = proto.x_objective(name, v)
-            moved[name] = timed("x_prototype", lambda n=name: proto.x_update(n, v))  # type: ignore[misc]
-            ours = timed("x_plait", lambda s=solver, n=name: _x_update(s, proto.x[n], v, rho))  # type: ignore[misc]
             least = value(ours)[0]
             excess = max(excess, (value(moved[name])[0] - least) / max(least, 1e-300))
         if number == 1:
             spent["x_first"] = spent["x_plait"]
         proto.x = moved
         pull = proto.total + proto.u
-        proto.z = timed("z_prototype", lambda p=pull: proto.z_update(p))  # type: ignore[misc]
-        z = timed("z_plait", lambda p=pull: loss.prox(p, step, subject.data.y))  # type: ignore[misc]
+        proto.z = timed("z_prototype", proto.z_update, pull)
+        z = timed("z_plait", loss.prox, pull, step, subject.data.y)
         z_gap = max(z_gap, float(np.abs(z - proto.z).max()))
         proto.dual_update()
     return Timed(rounds, **spent, x_excess=excess, z_gap=z_gap)
 
 
-def _x_update(solver: Any, centre: Array, v: Array, rho: float) -> Array:
+def _x_update(solver: LocalSolver, centre: Array, v: Array, rho: float) -> Array:
     return solver.solve(rho / v.size, centre, v, solver.features.adjoint(v))

@@ -107,7 +107,7 @@ class Noisy:
 
 @dataclass(frozen=True)
 class Holding:
-    """A party's table: its size, its rank, the extreme eigenvalues of D^T D (the smallest positive one) and row norms."""
+    """A party's table: its width and rank, the least positive and the largest eigenvalue of D^T D, and row norms."""
 
     party: str
     columns: int

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def crowd(data: Dataset, parties: int) -> Dataset:
     def cut(parts: dict[str, Any]) -> dict[str, Any]:
         table = side_by_side(parts)
         ends = np.linspace(0, table.shape[1], parties + 1).astype(int)
-        return {f"{i:02d}": table[:, a:b] for i, (a, b) in enumerate(zip(ends, ends[1:], strict=False), 1)}
+        return {f"{i:02d}": table[:, a:b] for i, (a, b) in enumerate(pairwise(ends), 1)}
 
     return replace(data, parts=cut(data.parts), test_parts=cut(data.test_parts))
 

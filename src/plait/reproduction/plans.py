@@ -41,7 +41,7 @@ class Plan:
     seeds: tuple[int, ...] = (0, 1, 2)
     noisy: int = 30
     iterations: tuple[int, ...] = (3, 5, 10, 15, 20, 30, 40, 60, 80)
-    strengths: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+    strengths: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
     timed: int = 3
     crowd: int = 0
 
@@ -67,7 +67,7 @@ A9A = Plan(
     "a9a",
     figure=1,
     rhos=(0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0),
-    steps=(0.03, 0.1, 0.3, 1.0),
+    steps=(0.1, 0.3, 1.0, 3.0),
     sigmas=(0.0, 1.0, 3.0, 10.0, 20.0, 30.0, 60.0, 100.0),
     crowd=10,
 )

@@ -75,7 +75,7 @@ class Subject:
                 states = [{name: np.zeros_like(x) for name, x in done.weights.items()}, *states]
             history = done.history
             objective = (history.start.objective, *(r.objective for r in history))
-            lyapunov = tuple(r.lyapunov for r in history)
+            lyapunov = () if isinstance(method, Sgd) else tuple(r.lyapunov for r in history)
             return Trail(setting, objective, tuple(self.test_losses(states)), lyapunov), states
 
     def test_losses(self, states: Sequence[Weights]) -> list[float]:

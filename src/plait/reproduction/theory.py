@@ -25,7 +25,7 @@ from plait.types import Array
 SUFFICIENT_RHO = 0.5
 """Meets the paper's assumption 1.2(c) for the logistic loss, whose L is 1/4: rho >= L and rho^2 > 2 L^2."""
 EXAMPLE_RHO, EXAMPLE_ALPHA, EXAMPLE_ROUNDS, EXAMPLE_PARTIES = 2.0, 0.1, 40, (2, 3, 4)
-_GAMES, _SIGMA, _CHANGE = 200, 1e3, 1e-3
+_GAMES, _SIGMA, _CHANGE = 100, 1e3, 1e-3
 
 
 def check_theory(subject: Subject, plan: Plan, rho: float, say: Say) -> Theory:

@@ -295,8 +295,8 @@ def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Bl
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     blocks.append(
         Words(
-            f"Run on {machine}, plait {__version__}, {packages}, in {outcome.seconds / 60:.1f} minutes. Seeds are "
-            "fixed: another run gives the same curves up to rounding; only the ratios of seconds vary from run to run."
+            f"Run on {machine}, plait {__version__}, {packages}, in {outcome.seconds / 60:.1f} minutes "
+            f"({outcome.processor / 60:.1f} of processor time). Seeds are fixed: another run gives the same curves up to rounding; only the ratios of seconds vary from run to run."
         )
     )
     return blocks

@@ -14,8 +14,8 @@ from plait.privacy.paper import RANK_TOLERANCE, PaperNoise
 from plait.privacy.policy import Policy
 from plait.privacy.rows import row_norms
 from plait.reproduction.plans import Plan
-from plait.reproduction.records import Baselines, Facts, Holding, Noisy, Race, Trail, Tuning
-from plait.reproduction.subject import Subject, quietly
+from plait.reproduction.records import Baselines, Difference, Facts, Holding, Noisy, Race, Trail, Tuning
+from plait.reproduction.subject import Subject, quietly, scores, side_by_side
 
 Say = Callable[[str], None]
 
@@ -103,6 +103,17 @@ def baselines(subject: Subject, plan: Plan, say: Say) -> Baselines:
             stopped=tuple((k, subject.test_loss_of(pooled(max_iter=k))) for k in plan.iterations),
             penalties=tuple((c, subject.test_loss_of(pooled(C=c))) for c in plan.strengths),
         )
+
+
+def compare_with_pooled(subject: Subject, plan: Plan, rho: float, say: Say) -> Difference:
+    """ADMM without noise, as in Fig. 3, against scikit-learn as it comes, row by row."""
+    say("ADMM against scikit-learn, row by row")
+    data = subject.data
+    _, states = subject.run_with_weights(Jacobi(rho=rho), plan.noisy, "")
+    pooled = LogisticRegression(max_iter=1000).fit(subject.pooled, data.y)
+    theirs = subject.losses_of(pooled.decision_function(side_by_side(data.test_parts)))
+    apart = subject.losses_of(scores(data.test_parts, states[-1:])[:, 0]) - theirs
+    return Difference(float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(apart.size)))
 
 
 def noise(subject: Subject, plan: Plan, rho: float, say: Say) -> tuple[Noisy, ...]:

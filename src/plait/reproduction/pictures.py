@@ -73,7 +73,7 @@ def _noise_by_epoch(plan: Plan, m: Measured, path: Path) -> Path:
     axes.axhline(m.baselines.alone, color=_ALONE, linestyle=":", label="first party alone")
     axes.axhline(m.baselines.together, color=_ALL, linestyle=":", label="scikit-learn, all features")
     axes.set_yscale("log")
-    axes.set_ylim(0.9 * min(m.baselines.together, min(m.race.admm.test)), 5)
+    axes.set_ylim(0.9 * min(m.baselines.together, *(min(n.trail.test) for n in m.noise)), 5)
     axes.set_xlim(0, plan.noisy)
     _label(axes, "epoch", "test log loss (log scale)")
     _plain_numbers(axes.yaxis)

@@ -97,6 +97,14 @@ class Baselines:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """ADMM's test log loss minus scikit-learn's, on the same rows, and its standard error over these rows."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
 class Noisy:
     """Figures 1b, 2b and 3: a run with the paper's noise."""
 
@@ -197,6 +205,7 @@ class Measured:
     facts: Facts
     baselines: Baselines
     race: Race
+    difference: Difference
     noise: tuple[Noisy, ...]
     theory: Theory
     timed: Timed
@@ -219,23 +228,26 @@ class Shelf:
         self.folder = folder
         self.digest = hashlib.sha256(f"{__version__} {settings!r}".encode()).hexdigest()
         self.fresh = fresh
-        self.seconds = 0.0
-        """What all stages asked for so far took when they were computed."""
+        self.seconds = self.processor = 0.0
+        """What all stages asked for so far took when they were computed, by the clock and of the processors."""
 
     def stage(self, name: str, kind: Any, compute: Callable[[], R]) -> R:
         """The stage as it was kept, or computed now and kept."""
         path = self.folder / f"{name}.json"
         kept = None if self.fresh else self._kept(path)
         if kept is not None:
-            self.seconds += kept["seconds"]
+            self._took(kept["seconds"], kept["processor"])
             return cast(R, read_record(kind, kept["result"]))
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         result = compute()
-        took = time.perf_counter() - began
-        self.seconds += took
-        content = {"format": _FORMAT, "settings": self.digest, "seconds": took, "result": _plain(result)}
-        write_json(path, content)
+        took = {"seconds": time.perf_counter() - began, "processor": time.process_time() - busy}
+        write_json(path, {"format": _FORMAT, "settings": self.digest, **took, "result": _plain(result)})
+        self._took(**took)
         return result
+
+    def _took(self, seconds: float, processor: float) -> None:
+        self.seconds += seconds
+        self.processor += processor
 
     def _kept(self, path: Path) -> dict[str, Any] | None:
         try:

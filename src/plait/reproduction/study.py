@@ -6,32 +6,44 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from plait.reproduction.experiments import Say, baselines, describe, noise, race
+from plait.reproduction.experiments import Say, baselines, compare_with_pooled, describe, noise, race
 from plait.reproduction.plans import Plan, Study
 from plait.reproduction.prototype import time_updates
-from plait.reproduction.records import Baselines, Facts, Measured, Noisy, Race, Shelf, Support, Theory, Timed
+from plait.reproduction.records import (
+    Baselines,
+    Difference,
+    Facts,
+    Measured,
+    Noisy,
+    Race,
+    Shelf,
+    Support,
+    Theory,
+    Timed,
+)
 from plait.reproduction.subject import Subject
 from plait.reproduction.theory import check_theory, guess_the_table
 
 R = TypeVar("R")
-_STAGES = 7
+_STAGES = 8
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured on both data sets, and the seconds that it took."""
+    """What was measured on both data sets, and the seconds that it took, by the clock and of the processors."""
 
     study: Study
     narrow: Measured
     wide: Measured
     seconds: float
+    processor: float
 
 
 def reproduce(study: Study, folder: Path, say: Say, fresh: bool = False) -> Outcome:
     """Run what is not yet kept in the folder."""
     shelves = [Shelf(folder, plan, fresh) for plan in study.plans]
     narrow, wide = (_measure(plan, shelf, say) for plan, shelf in zip(study.plans, shelves, strict=True))
-    return Outcome(study, narrow, wide, sum(shelf.seconds for shelf in shelves))
+    return Outcome(study, narrow, wide, sum(s.seconds for s in shelves), sum(s.processor for s in shelves))
 
 
 def _measure(plan: Plan, shelf: Shelf, say: Say) -> Measured:
@@ -44,11 +56,12 @@ def _measure(plan: Plan, shelf: Shelf, say: Say) -> Measured:
     facts = stage(1, "facts", Facts, lambda tell: describe(subject))
     pooled = stage(2, "baselines", Baselines, lambda tell: baselines(subject, plan, tell))
     raced = stage(3, "race", Race, lambda tell: race(subject, plan, tell))
-    noisy = stage(4, "noise", tuple[Noisy, ...], lambda tell: noise(subject, plan, raced.rho, tell))
-    theory = stage(5, "theory", Theory, lambda tell: check_theory(subject, plan, raced.rho, tell))
-    timed = stage(6, "prototype", Timed, lambda tell: time_updates(subject, raced.rho, plan.timed, tell))
-    support = stage(7, "support", Support, lambda tell: guess_the_table(subject))
-    return Measured(facts, pooled, raced, noisy, theory, timed, support)
+    apart = stage(4, "difference", Difference, lambda tell: compare_with_pooled(subject, plan, raced.rho, tell))
+    noisy = stage(5, "noise", tuple[Noisy, ...], lambda tell: noise(subject, plan, raced.rho, tell))
+    theory = stage(6, "theory", Theory, lambda tell: check_theory(subject, plan, raced.rho, tell))
+    timed = stage(7, "prototype", Timed, lambda tell: time_updates(subject, raced.rho, plan.timed, tell))
+    support = stage(8, "support", Support, lambda tell: guess_the_table(subject, tell))
+    return Measured(facts, pooled, raced, apart, noisy, theory, timed, support)
 
 
 def _tell(say: Say, data: str, number: int, text: str) -> None:

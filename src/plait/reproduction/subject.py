@@ -81,7 +81,11 @@ class Subject:
     def test_losses(self, states: Sequence[Weights]) -> list[float]:
         """The test log loss of every state."""
         z = scores(self.data.test_parts, states)
-        return [float(v) for v in np.logaddexp(0, -self.data.y_test[:, None] * z).mean(axis=0)]
+        return [float(self.losses_of(column).mean()) for column in z.T]
+
+    def losses_of(self, z: Array) -> Array:
+        """The log loss of every test row, given their scores."""
+        return np.logaddexp(0, -self.data.y_test * z)
 
     def training_scores(self, states: Sequence[Weights]) -> Array:
         """D x for every state, (N, states)."""
@@ -90,7 +94,7 @@ class Subject:
     def test_loss_of(self, model: Any, columns: slice = slice(None)) -> float:
         """The test log loss of a scikit-learn model on some of the pooled columns."""
         x = side_by_side(self.data.test_parts)[:, columns]
-        return float(np.logaddexp(0, -self.data.y_test * model.decision_function(x)).mean())
+        return float(self.losses_of(model.decision_function(x)).mean())
 
 
 def scores(parts: dict[str, Any], states: Sequence[Weights]) -> Array:

@@ -88,11 +88,12 @@ def counterexample(parties: int) -> tuple[float, ...]:
     return (done.history.start.objective, *(r.objective for r in done.history))
 
 
-def guess_the_table(subject: Subject) -> Support:
+def guess_the_table(subject: Subject, say: Say) -> Support:
     """Does a noised share tell a table from its neighbour, in which one entry is larger by a thousandth?
 
     A share of the paper's mechanism lies in the column space of its table: the guess is the table that fits better.
     """
+    say(f"guessing tables from noised shares, {_GAMES} games")
     name, part = min(subject.parts.items(), key=lambda item: item[1].matrix.shape[1])
     table = part.matrix.toarray() if sp.issparse(part.matrix) else part.matrix
     column = int(np.argmax(np.linalg.norm(table, axis=0) > 0))

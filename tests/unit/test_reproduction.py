@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app
-from plait.reproduction.claims import Verdict, judge, needed_rho, slope
+from plait.reproduction.claims import judge
 from plait.reproduction.costs import costs
 from plait.reproduction.plans import FULL, QUICK
 from plait.reproduction.prototype import Prototype, time_updates
@@ -21,6 +21,7 @@ from plait.reproduction.records import Noisy, Race, Shelf, Trail, read_record
 from plait.reproduction.study import Outcome, reproduce
 from plait.reproduction.subject import Subject
 from plait.reproduction.theory import EXAMPLE_ALPHA, EXAMPLE_RHO, counterexample, crowd, replay
+from plait.reproduction.verdicts import Verdict, needed_rho, slope
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ("Figure 1a", "Figure 1b", "Figure 2a", "Figure 2b", "Figure 3", "Why ADMM can beat", "convergence theory")

@@ -1,5 +1,6 @@
 """What the report says, as blocks that both HTML and Markdown are made of; every number comes from the outcome."""
 
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -9,11 +10,12 @@ from pathlib import Path
 
 from plait._version import __version__
 from plait.privacy.paper import REASON
-from plait.reproduction.claims import Claim, at_end, clean, judge, number
+from plait.reproduction.claims import judge
 from plait.reproduction.costs import DELTA, costs
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Measured, Tuning
 from plait.reproduction.study import Outcome
+from plait.reproduction.verdicts import Claim, at_end, clean, needed_rho, number
 
 _FEW_EPOCHS = 5
 _ORIGINS = ("published values", "recomputed exactly from MNIST", "resampled in training", "too sparse to identify")
@@ -237,8 +239,32 @@ def _theory(pairs: Sequence[tuple[Plan, Measured]], pictures: dict[str, Path]) -
             "rho meets the paper's assumption where a party's columns are dependent, and yet a moderate one converges, "
             "while a small one cycles or diverges. Bottom right: a run that meets the whole assumption and diverges "
             f"for three parties and more. After {pairs[0][0].tuning} epochs: {'; '.join(words)}.",
-        )
+        ),
+        _assumption(pairs),
+        *(_crowded(plan, m) for plan, m in pairs if m.theory.crowd),
     ]
+
+
+def _assumption(pairs: Sequence[tuple[Plan, Measured]]) -> Grid:
+    rows = [
+        (plan.data, h.party, f"{h.rank} of {h.columns}", f"{h.smallest:.3g}", f"{h.largest:.3g}",
+         "none" if math.isinf(needed_rho(m)[h.party]) else number(needed_rho(m)[h.party]), f"{m.race.rho:g}")
+        for plan, m in pairs
+        for h in m.facts.holdings
+    ]  # fmt: skip
+    head = ("data", "party", "rank of D", "least positive eigenvalue of D^T D", "largest", "rho that 1.2(b) asks for",
+            "tuned rho")  # fmt: skip
+    return Grid("Assumption 1.2(b): gamma_m(rho) = 1 + rho lambda_min >= 2 lambda_max", head, tuple(rows))
+
+
+def _crowded(plan: Plan, m: Measured) -> Grid:
+    rows = tuple(
+        (f"{rho:g}", number(few.objective[-1]), number(many.objective[-1]))
+        for rho, few, many in zip(plan.rhos, m.race.admm_grid.trails, m.theory.crowded, strict=True)
+    )
+    name = f"{plan.data}: the objective after {plan.tuning} epochs; {m.race.admm.objective[0]:.4f} at the start, "
+    name += f"{m.optimum:.4f} at the optimum"
+    return Grid(name, ("rho", f"{len(m.facts.holdings)} parties", f"{m.theory.crowd} parties"), rows)
 
 
 def _finite(value: float) -> float:
@@ -293,10 +319,11 @@ def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Bl
             blocks.append(_grid(plan, grid))
     machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
+    took = f"{outcome.seconds / 60:.1f} minutes by the clock, {outcome.processor / 60:.1f} of processor time"
     blocks.append(
         Words(
-            f"Run on {machine}, plait {__version__}, {packages}, in {outcome.seconds / 60:.1f} minutes "
-            f"({outcome.processor / 60:.1f} of processor time). Seeds are fixed: another run gives the same curves up to rounding; only the ratios of seconds vary from run to run."
+            f"Run on {machine}, plait {__version__}, {packages}: {took}. Seeds are fixed: another run gives the same "
+            "curves up to rounding; only the ratios of seconds vary from run to run."
         )
     )
     return blocks

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from plait.reproduction.claims import Verdict
 from plait.reproduction.document import Block, Grid, Heading, Picture, Words, compose
 from plait.reproduction.pictures import draw_all
 from plait.reproduction.study import Outcome
+from plait.reproduction.verdicts import Verdict
 from plait.storage.files import write_atomically
 
 _STYLE = """

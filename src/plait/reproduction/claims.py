@@ -83,7 +83,7 @@ def _efficient_and_robust(m: Measured, data: str) -> Claim:
     return Claim(
         f"On {data} SGD converges slowly while ADMM is efficient and robust.",
         "Experiments, Fig. 2a",
-        f"epochs until the objective is a tenth of where it began: ADMM {epoch_of(admm)}, SGD {epoch_of(sgd)}, subspace "
+        f"epochs to a tenth of the objective at the start: ADMM {epoch_of(admm)}, SGD {epoch_of(sgd)}, subspace "
         f"{epoch_of(m.race.subspace.reaches(level))}; {good} of {len(grid)} values of rho end below the start",
         graded(fast and robust, fast or robust),
         f"holds if SGD needs at least {MANY} times as many epochs and three quarters of the grid of rho end below the "

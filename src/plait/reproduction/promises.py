@@ -9,7 +9,7 @@ from plait.reproduction.costs import DELTA, costs
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Measured
 from plait.reproduction.theory import EXAMPLE_RHO, SUFFICIENT_RHO
-from plait.reproduction.verdicts import Claim, Verdict, beats_alone, graded, moderate, needed_rho, number, slope
+from plait.reproduction.verdicts import HUGE, Claim, Verdict, beats_alone, graded, moderate, needed_rho, number, slope
 
 CONTAINED = 10.0
 
@@ -36,8 +36,8 @@ def _cost_contained(both: Sequence[tuple[Plan, Measured]]) -> Claim:
         cost = next(c for c in costs(p, m, epochs) if c.sigma == sigma)
         good += cost.paper <= CONTAINED
         words.append(
-            f"{p.data}, sigma = {sigma:g}, {epochs} epochs: epsilon = {number(cost.paper)} by the paper's accounting, "
-            f"{number(cost.exact)} by the exact one for the same sensitivity, which is itself no bound"
+            f"{p.data}, sigma = {sigma:g}, {epochs} epochs: epsilon = {number(cost.paper, HUGE)} by the paper's "
+            f"accounting, {number(cost.exact)} by the exact one for the same sensitivity, which is itself no bound"
         )
     return Claim(
         "The privacy cost is well contained, as the algorithm converges in a few epochs.",

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from plait.reproduction.document import Block, Grid, Heading, Picture, Words, compose
+from plait.reproduction.blocks import Block, Grid, Heading, Picture, Words
+from plait.reproduction.document import compose
 from plait.reproduction.pictures import draw_all
 from plait.reproduction.study import Outcome
 from plait.reproduction.verdicts import Verdict

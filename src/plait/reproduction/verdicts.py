@@ -14,6 +14,8 @@ FEW = 10
 """Epochs that count as a few."""
 NO_MODEL = math.log(2)
 """The log loss of no model at all."""
+HUGE = "over 1e300"
+"""For what the paper's accounting gives beyond the range of numbers."""
 
 
 class Verdict(StrEnum):
@@ -75,10 +77,10 @@ def needed_rho(m: Measured) -> dict[str, float]:
     return {h.party: math.inf if h.rank < h.columns else (2 * h.largest - 1) / h.smallest for h in m.facts.holdings}
 
 
-def number(value: float) -> str:
+def number(value: float, infinite: str = "infinite") -> str:
     """Three digits, or a power of ten, or words for what no number can say."""
     if not math.isfinite(value):
-        return "infinite"
+        return infinite
     return f"{value:.3g}" if value < 1e4 else f"{value:.0e}"
 
 

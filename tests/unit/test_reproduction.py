@@ -4,6 +4,9 @@ import html
 import json
 import math
 import re
+import signal
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -197,6 +200,28 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     reproduce(QUICK, tmp_path, said.append)
     assert not any("breast-cancer, stage 3" in text for text in said)
     assert all((tmp_path / name).read_bytes() == content for name, content in kept.items())
+
+
+def test_an_interruption_from_the_keyboard_ends_cleanly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "plait", "reproduce", "--quick", "--output", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "stage 3" in line:
+                running.send_signal(signal.SIGINT)
+                break
+        rest = running.stderr.read()
+    assert running.returncode == 130
+    assert "resumes where it stopped" in rest
+    assert "Traceback" not in rest
+    assert all(json.loads(path.read_text())["format"] == 1 for path in tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(app, ["reproduce", "--quick", "--output", str(tmp_path / "file" / "folder")])
+    assert result.exit_code == 1
+    assert "must be a file that can be written" in result.output
 
 
 def test_another_run_gives_the_same_curves(outcome: Outcome, tmp_path: Path) -> None:

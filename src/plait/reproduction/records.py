@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -221,6 +222,17 @@ class Measured:
         return [n.trail.test[-1] for n in self.noise if n.sigma == sigma]
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A disk that is full or closed is an error of its own, and says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path} must be a file that can be written. Found: {error.strerror}. Make room, or choose another folder."
+        ) from error
+
+
 class Shelf:
     """A folder of finished stages; one made with other settings counts as absent."""
 
@@ -241,7 +253,8 @@ class Shelf:
         began, busy = time.perf_counter(), time.process_time()
         result = compute()
         took = {"seconds": time.perf_counter() - began, "processor": time.process_time() - busy}
-        write_json(path, {"format": _FORMAT, "settings": self.digest, **took, "result": _plain(result)})
+        with writing(path):
+            write_json(path, {"format": _FORMAT, "settings": self.digest, **took, "result": _plain(result)})
         self._took(**took)
         return result
 

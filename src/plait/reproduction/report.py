@@ -10,6 +10,7 @@ from pathlib import Path
 from plait.reproduction.blocks import Block, Grid, Heading, Picture, Words
 from plait.reproduction.document import compose
 from plait.reproduction.pictures import draw_all
+from plait.reproduction.records import writing
 from plait.reproduction.study import Outcome
 from plait.reproduction.verdicts import Verdict
 from plait.storage.files import write_atomically
@@ -30,14 +31,20 @@ def write_report(outcome: Outcome, folder: Path, summary: Path | None) -> Path:
     """report.html and its pictures into the folder; the Markdown page where `summary` says, its pictures beside it."""
     blocks = compose(outcome, draw_all(outcome, folder / "pictures"))
     page = folder / "report.html"
-    write_atomically(page, as_html(blocks).encode())
+    with writing(page):
+        write_atomically(page, as_html(blocks).encode())
     if summary is not None:
-        beside = summary.with_suffix("")
-        for block in blocks:
-            if isinstance(block, Picture):
-                write_atomically(beside / block.path.name, block.path.read_bytes())
-        write_atomically(summary, as_markdown(blocks, beside.name).encode())
+        with writing(summary):
+            _write_summary(blocks, summary)
     return page
+
+
+def _write_summary(blocks: Sequence[Block], summary: Path) -> None:
+    beside = summary.with_suffix("")
+    for block in blocks:
+        if isinstance(block, Picture):
+            write_atomically(beside / block.path.name, block.path.read_bytes())
+    write_atomically(summary, as_markdown(blocks, beside.name).encode())
 
 
 def as_html(blocks: Sequence[Block]) -> str:

@@ -40,14 +40,15 @@ class Outcome:
 
 
 def reproduce(study: Study, folder: Path, say: Say, fresh: bool = False) -> Outcome:
-    """Run what is not yet kept in the folder."""
+    """Run what is not yet kept in the folder; whatever data are missing, the first seconds tell."""
+    say("reading the data")
+    subjects = [Subject.of(plan.load()) for plan in study.plans]
     shelves = [Shelf(folder, plan, fresh) for plan in study.plans]
-    narrow, wide = (_measure(plan, shelf, say) for plan, shelf in zip(study.plans, shelves, strict=True))
+    narrow, wide = (_measure(*each, say) for each in zip(study.plans, subjects, shelves, strict=True))
     return Outcome(study, narrow, wide, sum(s.seconds for s in shelves), sum(s.processor for s in shelves))
 
 
-def _measure(plan: Plan, shelf: Shelf, say: Say) -> Measured:
-    subject = Subject.of(plan.load())
+def _measure(plan: Plan, subject: Subject, shelf: Shelf, say: Say) -> Measured:
     told = partial(_tell, say, plan.data)
 
     def stage(number: int, name: str, kind: object, compute: Callable[[Say], R]) -> R:

@@ -15,7 +15,6 @@ from plait.reproduction.verdicts import NO_MODEL, at_end, median_trail
 
 _ADMM, _SGD, _SUBSPACE = "#3066be", "#d1690e", "#0b6e4f"
 _ALL, _ALONE, _GREY, _INK = "#2b2d33", "#a01a58", "#b8bcc2", "#2b2d33"
-_SHOWN_LEVELS = 6
 
 
 def draw_all(outcome: Outcome, folder: Path) -> dict[str, Path]:
@@ -60,27 +59,32 @@ def _race(plan: Plan, m: Measured, path: Path) -> Path:
 
 
 def _noise_by_epoch(plan: Plan, m: Measured, path: Path) -> Path:
-    """Test log loss by epoch, one colour per noise level, the median of the seeds and their range."""
-    figure = _figure(8.6, 4.6)
-    axes = figure.subplots()
-    levels = _some(plan.sigmas)
-    for colour, sigma in zip(_shades(len(levels)), levels, strict=True):
-        runs = np.array([n.trail.test for n in m.noise if n.sigma == sigma])
-        epochs = np.arange(runs.shape[1])
-        axes.plot(epochs, median_trail(m, sigma), color=colour, linewidth=2, label=f"sigma = {sigma:g}")
-        axes.fill_between(epochs, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-    _line(axes, m.race.sgd.test[: plan.noisy + 1], _SGD, label="SGD, no noise", linestyle="--", linewidth=1.5)
-    axes.axhline(m.baselines.alone, color=_ALONE, linestyle=":", label="first party alone")
-    axes.axhline(m.baselines.together, color=_ALL, linestyle=":", label="scikit-learn, all features")
-    axes.set_yscale("log")
-    axes.set_ylim(0.9 * min(m.baselines.together, *(min(n.trail.test) for n in m.noise)), 5)
-    axes.set_xlim(0, plan.noisy)
-    _label(axes, "epoch", "test log loss (log scale)")
-    _plain_numbers(axes.yaxis)
-    axes.set_title(
+    """Test log loss by epoch, one colour per noise level, the median of the seeds and their range; right, closely."""
+    figure = _figure(12.5, 4.6)
+    left, right = figure.subplots(1, 2)
+    for axes in (left, right):
+        for colour, sigma in zip(_shades(len(plan.sigmas)), plan.sigmas, strict=True):
+            runs = np.array([n.trail.test for n in m.noise if n.sigma == sigma])
+            epochs = np.arange(runs.shape[1])
+            axes.plot(epochs, median_trail(m, sigma), color=colour, linewidth=2, label=f"sigma = {sigma:g}")
+            axes.fill_between(epochs, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        _line(axes, m.race.sgd.test[: plan.noisy + 1], _SGD, label="SGD, no noise", linestyle="--", linewidth=1.5)
+        axes.axhline(m.baselines.alone, color=_ALONE, linestyle=":", label="first party alone")
+        axes.axhline(m.baselines.together, color=_ALL, linestyle=":", label="scikit-learn, all features")
+        axes.set_xlim(0, plan.noisy)
+    lowest = min(m.baselines.together, *(min(n.trail.test) for n in m.noise))
+    left.set_yscale("log")
+    left.set_ylim(0.9 * lowest, 5)
+    _plain_numbers(left.yaxis)
+    _label(left, "epoch", "test log loss (log scale)")
+    left.set_title(
         f"Fig. {plan.figure}b, {plan.data}: ADMM, {m.race.admm.setting}, under noise", loc="left", color=_INK
     )
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    margin = 0.1 * (m.baselines.alone - lowest)
+    right.set_ylim(lowest - margin, m.baselines.alone + 5 * margin)
+    _label(right, "epoch", "test log loss")
+    right.set_title("the same, seen closely", loc="left", color=_INK)
+    right.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return save(figure, path)
 
 
@@ -203,14 +207,6 @@ def _draw_example(axes: Any, m: Measured) -> None:
 def _replays(pairs: Sequence[tuple[Plan, Measured]]) -> list[tuple[str, str, Replay, float]]:
     colours = iter((_ADMM, "#7aa6e8", _SGD, "#f0b27a"))
     return [(f"{p.data}, rho = {r.rho:g}", next(colours), r, m.optimum) for p, m in pairs for r in m.theory.replays]
-
-
-def _some(sigmas: tuple[float, ...]) -> list[float]:
-    """At most six levels, the first and the last among them."""
-    if len(sigmas) <= _SHOWN_LEVELS:
-        return list(sigmas)
-    places = np.linspace(0, len(sigmas) - 1, _SHOWN_LEVELS).round().astype(int)
-    return [sigmas[i] for i in places]
 
 
 def _shades(count: int) -> list[Any]:

@@ -108,10 +108,12 @@ def _achievable(both: Sequence[tuple[Plan, Measured]]) -> Claim:
         needs = needed_rho(m)
         good += sum(math.isfinite(v) for v in needs.values())
         parties += len(needs)
-        ranks = ", ".join(
-            f"{h.party} rank {h.rank} of {h.columns}, rho >= {number(needs[h.party])}" for h in m.facts.holdings
+        ranks = "; ".join(
+            f"party {h.party} of rank {h.rank} with {h.columns} columns, "
+            + (f"rho >= {number(needs[h.party])}" if math.isfinite(needs[h.party]) else "no rho")
+            for h in m.facts.holdings
         )
-        words.append(f"{p.data}: {ranks} (tuned: {m.race.rho:g})")
+        words.append(f"{p.data}: {ranks}; tuned rho = {m.race.rho:g}")
     return Claim(
         "The assumption on rho is achievable if rho is chosen large enough.",
         "Assumption 1.2 and below",

@@ -77,6 +77,7 @@ GISETTE = Plan(
     rhos=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
     steps=(0.003, 0.01, 0.03, 0.1),
     rounds=15,
+    timed=2,
     sigmas=(0.0, 0.1, 0.3, 0.6, 1.0, 3.0, 10.0),
 )
 FULL = Study(A9A, GISETTE, faithful=True)

@@ -62,9 +62,9 @@ def _opening(outcome: Outcome, claims: Sequence[Claim]) -> list[Block]:
     if outcome.wide.facts.origins:
         blocks.append(
             Words(
-                "GISETTE IS A REBUILD, not the official file. Labels and test rows are the published ones; the "
-                "training columns come from where the table below says. What is said here about gisette is "
-                "said about this rebuild."
+                "GISETTE IS A REBUILD, not the official file. Labels and test rows are the published ones, but for the "
+                "scale of some very sparse columns; the training columns come from where the table below says. What "
+                "is said here about gisette is said about this rebuild."
             )
         )
         rows = [(party, *map(str, counts)) for party, counts in outcome.wide.facts.origins]

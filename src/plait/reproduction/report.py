@@ -2,7 +2,6 @@
 
 import base64
 import html
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +65,7 @@ def _html(block: Block) -> str:
     if isinstance(block, Heading):
         return f'<h{block.level} id="{_anchor(block.text)}">{html.escape(block.text)}</h{block.level}>'
     if isinstance(block, Words):
-        return f"<p>{html.escape(block.text)}</p>"
+        return "<p>" + re.sub("`(.*?)`", r"<code>\1</code>", html.escape(block.text)) + "</p>"
     if isinstance(block, Grid):
         head = "".join(f"<th>{html.escape(h)}</th>" for h in block.head)
         rows = "".join(f"<tr>{''.join(_cell(c) for c in row)}</tr>" for row in block.rows)
@@ -98,8 +97,7 @@ def _markdown(block: Block, pictures: str) -> str:
         lines = [block.head, ("---",) * len(block.head), *block.rows]
         table = "\n".join("| " + " | ".join(_escaped(c).replace("|", "\\|") for c in line) + " |" for line in lines)
         return f"**{_escaped(block.name)}**\n\n{table}"
-    path = os.path.join(pictures, block.path.name)  # noqa: PTH118  a link, not a file
-    return f"### {block.title}\n\n![{block.title}]({path})\n\n{_escaped(block.caption)}"
+    return f"### {block.title}\n\n![{block.title}]({pictures}/{block.path.name})\n\n{_escaped(block.caption)}"
 
 
 def _escaped(text: str) -> str:

@@ -99,7 +99,7 @@ class Subject:
 
 def scores(parts: dict[str, Any], states: Sequence[Weights]) -> Array:
     """sum_m D_m x_m for every state, (N, states)."""
-    return sum(np.asarray(d @ np.stack([s[name] for s in states], axis=1)) for name, d in parts.items())  # type: ignore[return-value]
+    return np.sum([d @ np.stack([s[name] for s in states], axis=1) for name, d in parts.items()], axis=0)
 
 
 def side_by_side(parts: dict[str, Any]) -> Any:

@@ -108,17 +108,17 @@ def _quickly_there(m: Measured, data: str) -> Claim:
 
 def _sgd_stays_behind(m: Measured, data: str) -> Claim:
     admm, sgd = m.race.admm, m.race.sgd
-    behind = min(sgd.test) > (1 + WORSE) * min(admm.test)
     late = ratio(sgd.reaches_test(SGD_LEVEL), admm.reaches_test(SGD_LEVEL)) >= MANY
+    stays = min(sgd.test) >= (1 - WORSE) * SGD_LEVEL
     return Claim(
         f"On {data} SGD converges to only {SGD_LEVEL:g}, with many more epochs.",
         "Experiments, Fig. 2",
         f"SGD reaches {SGD_LEVEL:g} in epoch {epoch_of(sgd.reaches_test(SGD_LEVEL))} (ADMM in epoch "
-        f"{epoch_of(admm.reaches_test(SGD_LEVEL))}) and {sgd.test[-1]:.4f} after {len(sgd.test) - 1}; lowest: SGD "
-        f"{min(sgd.test):.4f}, ADMM {min(admm.test):.4f}",
-        graded(behind and late, behind or late),
-        f"holds if SGD's lowest test log loss is at least {WORSE:.0%} above ADMM's and it needs at least {MANY} times "
-        f"as many epochs to reach {SGD_LEVEL:g}; partly if one of the two",
+        f"{epoch_of(admm.reaches_test(SGD_LEVEL))}) and {sgd.test[-1]:.4f} after {len(sgd.test) - 1} (ADMM "
+        f"{admm.test[-1]:.4f}); lowest: SGD {min(sgd.test):.4f}, ADMM {min(admm.test):.4f}",
+        graded(late and stays, late or stays),
+        f"holds if SGD needs at least {MANY} times as many epochs to reach {SGD_LEVEL:g} and never gets more than "
+        f"{WORSE:.0%} below that; partly if one of the two",
         "2a, 2b",
     )
 

@@ -13,7 +13,7 @@ from plait.reproduction.claims import judge
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Measured, Tuning
 from plait.reproduction.study import Outcome
-from plait.reproduction.verdicts import Claim, Verdict, clean, number
+from plait.reproduction.verdicts import Claim, Verdict, clean, digits
 
 _ORIGINS = ("published values", "recomputed exactly from MNIST", "resampled in training", "too sparse to identify")
 
@@ -47,11 +47,12 @@ def compose(outcome: Outcome, pictures: dict[str, Path]) -> list[Block]:
 
 
 def _opening(outcome: Outcome, claims: Sequence[Claim]) -> list[Block]:
-    counts = ", ".join(f"{sum(c.verdict == v for c in claims)} {v}" for v in Verdict)
+    counts = [sum(c.verdict == v for c in claims) for v in Verdict]
     blocks: list[Block] = [
         Words(
             "Hu, Liu, Kong, Niu (2019), Learning Privately over Distributed Features: An ADMM Sharing Approach. Every "
-            f"figure and claim of its experiments, run anew by one command: {counts}. Written by `plait reproduce`; "
+            f"figure and claim of its experiments, run anew by one command. Of {len(claims)} claims {counts[0]} hold, "
+            f"{counts[1]} hold partly and {counts[2]} do not hold here. Written by `plait reproduce`; "
             "every number on this page comes from that run."
         )
     ]
@@ -182,7 +183,7 @@ def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Bl
 
 def _grid(plan: Plan, tuning: Tuning) -> Grid:
     rows = tuple(
-        (t.setting + (" (chosen)" if i == tuning.chosen else ""), number(t.objective[-1]), number(t.test[-1]))
+        (t.setting + (" (chosen)" if i == tuning.chosen else ""), digits(t.objective[-1]), digits(t.test[-1]))
         for i, t in enumerate(tuning.trails)
     )
     extra = f", batches of {plan.batch}" if tuning.method == "SGD" else ""

@@ -84,6 +84,11 @@ def number(value: float, infinite: str = "infinite") -> str:
     return f"{value:.3g}" if value < 1e4 else f"{value:.0e}"
 
 
+def digits(value: float) -> str:
+    """A loss to compare with others like it: four decimals while they mean something."""
+    return f"{value:.4f}" if abs(value) < 100 else number(value)
+
+
 def graded(holds: bool, partly: bool) -> Verdict:
     return Verdict.HOLDS if holds else Verdict.PARTLY if partly else Verdict.FAILS
 

@@ -118,7 +118,8 @@ def timings(pairs: Sequence[tuple[Plan, Measured]]) -> list[Block]:
                 f"{t.z_gap:.0e}",
             )
         )
-    head = ("data", "rounds", "x: L-BFGS-B / plait, factorisation included", "the same after the first round", "z: scalar / plait", "both",
+    head = ("data", "rounds", "x: L-BFGS-B / plait, factorisation included",
+            "the same after the first round", "z: scalar / plait", "both",
             "x: excess of L-BFGS-B", "z: largest difference")  # fmt: skip
     return [
         Words(

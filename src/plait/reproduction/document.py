@@ -171,7 +171,7 @@ def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Bl
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     took = f"{outcome.seconds / 60:.1f} minutes by the clock, {outcome.processor / 60:.1f} of processor time"
     if outcome.seconds > outcome.processor:
-        took += ", because other work had the cores, too; alone on them it takes no longer than its processor time"
+        took += "; the difference was spent waiting for cores that other work used"
     blocks.append(
         Words(
             f"Run on {machine}, plait {__version__}, {packages}: {took}. Seeds are fixed: another run gives the same "

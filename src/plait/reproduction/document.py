@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from plait._version import __version__
+from plait.methods.sgd import Sgd
 from plait.reproduction.beyond import privacy, theory, timings
 from plait.reproduction.blocks import Block, Grid, Heading, Picture, Words
 from plait.reproduction.claims import judge
@@ -38,6 +39,10 @@ def compose(outcome: Outcome, pictures: dict[str, Path]) -> list[Block]:
         Heading("How it was run"),
         *_method(outcome, pairs),
         Heading("How each verdict is reached"),
+        Words(
+            "The rules, the grids and the noise levels were settled while this was built, after trial runs on the same "
+            "data had been seen: they are stated so that they can be judged, not as a test announced beforehand."
+        ),
         Grid(
             "The rules",
             ("claim", "rule"),
@@ -159,8 +164,9 @@ def _method(outcome: Outcome, pairs: Sequence[tuple[Plan, Measured]]) -> list[Bl
             "Logistic regression, (1/N) sum of log losses + (1/2N) ||x||^2: scikit-learn's default C = 1. The paper "
             "does not say which penalty it used. No intercept in plait's runs; scikit-learn as it comes has one. ADMM "
             "is Algorithm 1 to the letter (plait.Jacobi), rho in units of 1/N. SGD is FDML (plait.Sgd), one epoch "
-            "being one pass over the samples; its weights start at random, N(0, 0.01^2). An epoch or a round is one "
-            "number per sample and party each way. Test rows were never used to choose a setting."
+            f"being one pass over the samples; its weights start at random, N(0, {Sgd().start:g}^2). An epoch or a "
+            "round is one number per sample and party each way, not counting what SGD sends only to be measured. Test "
+            "rows were never used to choose a setting."
         )
     ]
     for plan, m in pairs:

@@ -11,6 +11,7 @@ from plait.figures import save
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Measured, Replay, Trail
 from plait.reproduction.study import Outcome
+from plait.reproduction.theory import EXAMPLE_RHO
 from plait.reproduction.verdicts import NO_MODEL, at_end, median_trail
 
 _ADMM, _SGD, _SUBSPACE = "#3066be", "#d1690e", "#0b6e4f"
@@ -200,7 +201,7 @@ def _draw_example(axes: Any, m: Measured) -> None:
         axes.plot(np.array(values) / values[0], color=colour, label=f"{parties} parties")
     axes.set_yscale("log")
     _label(axes, "round", "objective / objective at the start (log scale)")
-    axes.set_title("Assumption 1 met in full: squared loss, rho = 2", loc="left", color=_INK)
+    axes.set_title(f"Assumption 1 met in full: squared loss, rho = {EXAMPLE_RHO:g}", loc="left", color=_INK)
     axes.legend(frameon=False, fontsize=9)
 
 

@@ -98,7 +98,7 @@ def _quickly_there(m: Measured, data: str) -> Claim:
     return Claim(
         f"On {data} ADMM's test log loss quickly converges to {ADMM_LEVEL:g} after a few epochs.",
         "Experiments, Fig. 2",
-        f"at most {ADMM_LEVEL:g} from epoch {epoch_of(first)} on; lowest {min(trail.test):.4f} in epoch "
+        f"at most {ADMM_LEVEL:g} first in epoch {epoch_of(first)}; lowest {min(trail.test):.4f} in epoch "
         f"{trail.best_epoch}; {trail.test[-1]:.4f} after {len(trail.test) - 1}",
         graded(first is not None and first <= FEW, first is not None and first <= MANY * FEW),
         f"holds if it is reached within {FEW} epochs; partly within {MANY * FEW}",
@@ -183,8 +183,8 @@ def _moderate_noise(both: Sequence[tuple[Plan, Measured]]) -> Claim:
         words.append(
             f"{p.data}: no noise level"
             if sigma is None
-            else f"{p.data}: up to sigma = {sigma:g}, better than the first party alone from epoch "
-            f"{epoch_of(beats_alone(m, sigma))} on, {at_end(m, sigma):.4f} at the end ({clean(m):.4f} without noise)"
+            else f"{p.data}: up to sigma = {sigma:g}, better than the first party alone first in epoch "
+            f"{epoch_of(beats_alone(m, sigma))}, {at_end(m, sigma):.4f} at the end ({clean(m):.4f} without noise)"
         )
     good = sum(s is not None for s in found.values())
     return Claim(

@@ -17,9 +17,8 @@ from plait import certificates
 from plait._version import __version__
 from plait.certificates import Folder
 from plait.config import Job, PartyFile
-from plait.deployment.coordinating import Listen
 from plait.deployment.loading import Rows, load_labels, load_rows
-from plait.deployment.partaking import Dial
+from plait.deployment.places import Dial, Listen
 from plait.errors import PlaitError
 from plait.transports.control import PROTOCOL, Hello
 from plait.transports.hub import CHECK, CHECKED

@@ -116,14 +116,8 @@ class Aligner:
         """Keep the order; forget the secret, unless the alignment may go on later."""
         if ok and not Order.exists(self.folder):
             self._common_order().save(self.folder, self._ids)
-        self.close()
         if not resumable:
             shutil.rmtree(self._work, ignore_errors=True)
-
-    def close(self) -> None:
-        for spool in self._spools.values():
-            spool.close()
-        self._spools.clear()
 
     def _announce(self, parcel: Parcel) -> Parcel:
         return Parcel("announce", self.name, self._ids.width, len(self._ids.texts))

@@ -8,25 +8,22 @@ import numpy as np
 from plait.alignment.group import ELEMENT_BYTES
 from plait.errors import ProtocolError
 
-_MOST_AT_ONCE = 1 << 21
-"""Values compared at once; a bucket of this size takes about 200 MB."""
 
-
-def common_places(sets: Sequence[Any]) -> list[Any]:
+def common_places(sets: Sequence[Any], most_at_once: int = 1 << 21) -> list[Any]:
     """For arrays (N_i, 32) of bytes, the ascending places in each of the values that all of them hold.
 
-    Values are compared by their first bytes, bucket after bucket: they are spread evenly, being group elements.
+    Values are compared bucket after bucket, about `most_at_once` of them (200 MB): group elements are spread evenly.
     """
     found: list[list[Any]] = [[] for _ in sets]
-    for buckets in _buckets(sets):
+    for buckets in _buckets(sets, most_at_once):
         for kept, places in zip(found, _match(sets, buckets), strict=True):
             kept.append(places)
     return [np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64) for kept in found]
 
 
-def _buckets(sets: Sequence[Any]) -> Iterator[list[Any]]:
+def _buckets(sets: Sequence[Any], most_at_once: int) -> Iterator[list[Any]]:
     """The places of each set whose values fall into one bucket, for every bucket."""
-    count = max(1, -(-sum(map(len, sets)) // _MOST_AT_ONCE))
+    count = max(1, -(-sum(map(len, sets)) // most_at_once))
     first = [np.ascontiguousarray(values[:, :4]).view("<u4")[:, 0] % count for values in sets]
     for bucket in range(count):
         yield [np.flatnonzero(of == bucket) for of in first]

@@ -69,8 +69,6 @@ class Meeting:
         self._ask_for_consent(common)
         self._everyone(lambda member: self._trace(member, places[self._members.index(member)]))
         self._compare(common)
-        for spool in finals:
-            spool.remove()
         return common
 
     def _agree_on_sizes(self) -> dict[str, int]:
@@ -103,16 +101,13 @@ class Meeting:
                 self._push(member, owner, step - 1)
             last = step == len(self._members) - 1
             self._pull(member, owner, outcome, validate=last and not member.near)
-        outcome.close()
 
     def _push(self, member: Member, owner: str, step: int) -> None:
-        source = Spool(self._folder / f"{step}-{owner}", ELEMENT_BYTES)
-        elements = source.records()
+        elements = Spool(self._folder / f"{step}-{owner}", ELEMENT_BYTES).records()
         held = self._ask(member, Parcel("take", owner)).count
         while held < len(elements):
             parcel = Parcel("take", owner, held, 0, elements[held : held + BATCH].tobytes())
             held = self._advanced(member, held, self._ask(member, parcel).count)
-        source.close()
 
     def _pull(self, member: Member, owner: str, outcome: Spool, validate: bool) -> None:
         while (left := self._sizes[owner] - outcome.count) > 0:

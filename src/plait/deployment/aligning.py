@@ -59,9 +59,6 @@ class AligningParty:
         self._audit.note("alignment ended", ok=finished.ok, reason=finished.reason)
         self._aligner.finish(finished.ok, bool(finished.details.get("resumable", False)))
 
-    def close(self) -> None:
-        self._aligner.close()
-
     def _note(self, way: str, parcel: Parcel) -> None:
         self._audit.note(
             f"parcel {way}",
@@ -133,10 +130,9 @@ class Visits:
         return self._party
 
     def close(self) -> None:
-        if self._party is not None and self._audit is not None:
-            self._party.close()
+        if self._audit is not None:
             self._audit.close()
-        self._party = None
+        self._party = self._audit = None
 
 
 class _Far:
@@ -190,8 +186,6 @@ class Host:
             raise
         finally:
             hub.close()
-            for member in near:
-                member.close()
             for log in logs[1:]:
                 log.close()
 

@@ -10,22 +10,24 @@ from plait.errors import StorageError
 
 
 class Spool:
-    """Records of `size` bytes; what a crash cut short is dropped when the file is opened again."""
+    """Records of `size` bytes; what a crash cut short is dropped when the spool is opened again."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
         self._size = size
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
-        self.count = self._file.tell() // size
-        self._file.truncate(self.count * size)
+        held = path.stat().st_size if path.exists() else 0
+        self.count = held // size
+        if held != self.count * size:
+            os.truncate(path, self.count * size)
 
     def append(self, data: bytes) -> None:
         """Add whole records; they survive a power cut when this returns."""
         try:
-            self._file.write(data)
-            self._file.flush()
-            os.fdatasync(self._file.fileno())
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fdatasync(file.fileno())
         except OSError as error:
             raise StorageError(f"{self.path} must be writable. Found: {error.strerror}. Make room.") from error
         self.count += len(data) // self._size
@@ -35,10 +37,3 @@ class Spool:
         if self.count == 0:
             return np.empty((0, self._size), np.uint8)
         return np.memmap(self.path, np.uint8, "r", shape=(self.count, self._size))
-
-    def close(self) -> None:
-        self._file.close()
-
-    def remove(self) -> None:
-        self.close()
-        self.path.unlink(missing_ok=True)

@@ -211,6 +211,8 @@ class Hub:
             )
         if self._desks[name].connected:
             raise _Refusal(f"party {name!r} is here already. Found a second one under its name.", retry=True)
+        if self._desks[name].told and terms.phase:
+            raise _Refusal(f"the {terms.phase} phase ends. Found {name!r} ready for what follows.", retry=True)
         return self._desks[name]
 
     def _compare(self, name: str, ready: Ready) -> None:

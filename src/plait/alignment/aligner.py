@@ -153,7 +153,7 @@ class Aligner:
     def _take(self, parcel: Parcel) -> Parcel:
         """Blind what comes and keep it; answers how much there is, also when nothing comes."""
         owner, size = parcel.owner, self._size(parcel.owner)
-        taken, end = self._taken(owner), parcel.start + len(parcel.data) // ELEMENT_BYTES
+        taken, end = self._taken(owner), parcel.start + _whole(parcel, ELEMENT_BYTES)
         if owner == self.name or end > size:
             raise ProtocolError(f"party {owner!r} announced {size} ids. Found {end}, or its own set came back.")
         if parcel.data and end > taken.count:
@@ -179,8 +179,8 @@ class Aligner:
 
     def _trace(self, parcel: Parcel) -> Parcel:
         owner, size = parcel.owner, self._size(parcel.owner)
-        places = np.frombuffer(parcel.data[: len(parcel.data) // PLACE.itemsize * PLACE.itemsize], PLACE)
-        end = parcel.start + len(places)
+        end = parcel.start + _whole(parcel, PLACE.itemsize)
+        places = np.frombuffer(parcel.data, PLACE)
         if end > self._state.agreed:
             raise ProtocolError(f"{self._state.agreed} common samples were agreed on. Found {end}: nothing is shown.")
         if len(places) and (places[-1] >= size or not np.all(places[1:] > places[:-1])):
@@ -254,6 +254,14 @@ class Aligner:
         sizes = self._state.sizes
         before = sum(self._taken(name).count for name in sizes if name != self.name)
         self._meter.start(sum(sizes.values()), before)
+
+
+def _whole(parcel: Parcel, size: int) -> int:
+    """How many records a parcel holds."""
+    count, odd = divmod(len(parcel.data), size)
+    if odd:
+        raise ProtocolError(f"a parcel must hold whole records of {size} bytes each. Found {len(parcel.data)} bytes.")
+    return count
 
 
 def _beyond(spool: Spool, parcel: Parcel, size: int) -> bytes:

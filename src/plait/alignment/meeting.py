@@ -5,7 +5,6 @@ leaves every member in another secret order, so nobody can follow an id; when al
 elements, and only those that every set holds are traced back, member by member, to their owners.
 """
 
-import contextlib
 import hmac
 import json
 import threading
@@ -122,14 +121,15 @@ class Meeting:
             outcome.append(data)
 
     def _ask_for_consent(self, common: int) -> None:
-        """Far members are asked at once; near ones, who share a terminal, one after another."""
-        turn = threading.Lock()
+        """Far members are asked at once; meanwhile near ones, who share a terminal, one after another."""
 
         def ask(member: Member) -> Parcel:
-            with turn if member.near else contextlib.nullcontext():
-                return self._ask(member, Parcel("propose", count=common))
+            return self._ask(member, Parcel("propose", count=common))
 
-        declined = [answer.owner for answer in self._everyone(ask) if answer.what != "agreed"]
+        near = [member for member in self._members if member.near]
+        far = [member for member in self._members if not member.near]
+        said = self._together(ask, far, lambda: [ask(member) for member in near])
+        declined = [answer.owner for answer in said if answer.what != "agreed"]
         if declined:
             raise PrivacyError(
                 f"every party must agree to use the {common} common samples. Found that {', '.join(declined)} declined"
@@ -171,13 +171,19 @@ class Meeting:
         return after
 
     def _everyone(self, work: Callable[[Member], T]) -> list[T]:
-        """The same work with every member at once; the first error ends the others' work at their next question."""
-        pool = ThreadPoolExecutor(len(self._members), "plait-meeting")
+        return self._together(work, self._members, list)
+
+    def _together(
+        self, work: Callable[[Member], T], members: Sequence[Member], meanwhile: Callable[[], list[T]]
+    ) -> list[T]:
+        """The same work with several members at once; the first error ends the others' at their next question."""
+        pool = ThreadPoolExecutor(max(1, len(members)), "plait-meeting")
         try:
-            futures = [pool.submit(work, member) for member in self._members]
+            futures = [pool.submit(work, member) for member in members]
+            here = meanwhile()
             for done in as_completed(futures):
                 done.result()
-            return [future.result() for future in futures]
+            return here + [future.result() for future in futures]
         except BaseException:
             self._failed.set()
             raise

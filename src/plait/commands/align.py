@@ -77,4 +77,7 @@ def _ask(proposal: Proposal) -> bool:
         typer.echo(f"  {name:<20} {size:>12,} ids")
     typer.echo(f"  {'in common':<20} {proposal.common:>12,}")
     typer.echo("If all agree, every party learns which of its own samples these are, and no more.")
-    return typer.confirm(f"{proposal.party}: use them?")
+    try:
+        return typer.confirm(f"{proposal.party}: use them?")
+    except typer.Abort:
+        raise KeyboardInterrupt from None

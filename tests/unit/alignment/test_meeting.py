@@ -1,6 +1,8 @@
 """What members say to one another, what it tells, and what they refuse."""
 
 import itertools
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +75,7 @@ def test_elements_look_like_random_ones(tmp_path: Path) -> None:
 def test_neither_order_nor_row_numbers_leak(tmp_path: Path) -> None:
     """The same rows leave in another order under every secret, and the same secret does not depend on their order."""
     places = []
-    for attempt in range(40):
+    for attempt in range(25):
         folder = tmp_path / str(attempt)
         members = invite(folder, {"bank": BANK, "shop": SHOP})
         align(folder, members)
@@ -83,8 +85,8 @@ def test_neither_order_nor_row_numbers_leak(tmp_path: Path) -> None:
         order = Secret(bytes.fromhex(members[0].aligner._state.seed)).order("bank", len(BANK))
         assert sorted(order) == list(range(len(BANK)))
         places.append(int(np.flatnonzero(order == 0)[0]))
-    assert len(set(places)) > 20, "row 0 stands anywhere"
-    assert 15 < np.mean(places) < 44
+    assert len(set(places)) > 12, "row 0 stands anywhere"
+    assert 12 < np.mean(places) < 47
 
 
 def test_every_hop_changes_the_order(tmp_path: Path) -> None:
@@ -258,6 +260,8 @@ def test_killed_at_any_question_it_goes_on_where_it_was(tmp_path: Path, at: int,
     try:
         align(tmp_path, members)
     except (Killed, PlaitError):
+        while any(thread.name.startswith("plait-meeting") for thread in threading.enumerate()):
+            time.sleep(0.001)
         members = list(invite(tmp_path, sets))
         align(tmp_path, members)
     found = orders(tmp_path, members, {name: ids_of(name, [ids]) for name, ids in sets.items()})

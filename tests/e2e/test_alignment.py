@@ -1,8 +1,11 @@
 """Programs that hold different rows in different orders, aligned and trained, whatever is killed and whenever."""
 
+import contextlib
 import json
 import os
+import pty
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -242,3 +245,31 @@ def test_ids_that_changed_after_the_alignment_are_refused(jobs: JobMaker) -> Non
     table.write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
     assert "the ids must be those that were aligned" in run("fit", str(job.file), "--yes", code=1)
     assert not list(job.folder.glob("runs/*/*/weights.json"))
+
+
+@pytest.mark.parametrize("answers", ["y y y", "y n y"])
+def test_every_party_is_asked_at_the_terminal(jobs: JobMaker, answers: str) -> None:
+    job = jobs(**OPTIONS)
+    common = scatter(job)
+    ours, theirs = pty.openpty()
+    program = subprocess.Popen([sys.executable, "-m", "plait", "align", str(job.file)], stdin=theirs, stdout=theirs)
+    os.close(theirs)
+    job.programs["align"] = program
+    os.write(ours, answers.replace(" ", "\n").encode() + b"\n")
+    said = b""
+    with contextlib.suppress(OSError):  # the program has closed its end
+        while part := os.read(ours, 4096):
+            said += part
+    os.close(ours)
+    assert program.wait(60) == (1 if "n" in answers else 0)
+    text = said.decode()
+    assert re.search(rf"in common +{len(common)}", text)
+    assert all(f"{name}: use them?" in text for name in ("coordinator", "shop", "tele"))
+    assert len(list(job.folder.glob("runs/*/*/alignment/order.npy"))) == (0 if "n" in answers else 3)
+    assert not list(job.folder.glob("runs/*/*/alignment/work"))
+
+
+def test_doctor_counts_the_ids(jobs: JobMaker) -> None:
+    job = jobs(**OPTIONS)
+    scatter(job)
+    assert "240 ids" in run("doctor", str(job.file))

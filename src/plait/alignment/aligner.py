@@ -136,7 +136,7 @@ class Aligner:
             )
         self._remember(replace(self._state, sizes=sizes))
         self._set_meter()
-        return Parcel("begin")
+        return Parcel("begin", self.name, data=self._secret.tag)
 
     def _give(self, parcel: Parcel) -> Parcel:
         owner, size = parcel.owner, self._size(parcel.owner)

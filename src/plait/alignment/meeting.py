@@ -22,6 +22,7 @@ from plait.alignment.ids import AlignmentOptions
 from plait.alignment.matching import common_places
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Parcel
+from plait.storage.files import read_json, write_json
 from plait.storage.spool import Spool
 
 T = TypeVar("T")
@@ -80,8 +81,21 @@ class Meeting:
             if not 1 <= size <= self._options.max_rows:
                 raise ProtocolError(f"party {name!r} may bring 1 to {self._options.max_rows} ids. Found {size}.")
         data = json.dumps(sizes).encode()
-        self._everyone(lambda member: self._ask(member, Parcel("begin", data=data)))
+        begun = self._everyone(lambda member: self._ask(member, Parcel("begin", data=data)))
+        self._need_same_secrets({m.name: answer.data.hex() for m, answer in zip(self._members, begun, strict=True)})
         return sizes
+
+    def _need_same_secrets(self, tags: dict[str, str]) -> None:
+        """Sets that are on their way were blinded by secrets that must not have changed since."""
+        path = self._folder / "secrets.json"
+        before = read_json(path, "the members of an alignment")["tags"] if path.exists() else tags
+        for name in tags:
+            if before.get(name) != tags[name]:
+                raise ProtocolError(
+                    f"party {name!r} must go on with the secret that it began with. Found another: its run folder was "
+                    "removed or replaced. The next start begins a new run."
+                )
+        write_json(path, {"format": 1, "tags": tags})
 
     def _blind_all(self) -> list[Spool]:
         count = len(self._members)

@@ -23,6 +23,11 @@ class Secret:
     def exponent(self) -> bytes:
         return group.new_exponent(self._stream("exponent", group.HASH_BYTES))
 
+    @cached_property
+    def tag(self) -> bytes:
+        """Tells one secret from another, and nothing else about it."""
+        return self._stream("tag", 16)
+
     def order(self, owner: str, size: int) -> Any:
         """A random permutation (size,) for the set of `owner`: place q of what leaves was at place order[q]."""
         keys = np.frombuffer(self._stream(f"order {owner}", 8 * size), "<u8")

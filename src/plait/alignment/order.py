@@ -54,5 +54,5 @@ class Order:
                 "changed. Restore them, or start over with --fresh."
             )
         rows = np.load(folder / "order.npy", allow_pickle=False)
-        texts = dict(zip(ids.rows.tolist(), ids.texts, strict=True))
-        return cls(rows, tuple(texts[row] for row in rows.tolist()), content["sizes"])
+        places = np.searchsorted(ids.rows, rows)  # a party's rows ascend
+        return cls(rows, tuple(ids.texts[i] for i in places), content["sizes"])

@@ -1,6 +1,7 @@
 """What members say to one another, what it tells, and what they refuse."""
 
 import itertools
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -231,6 +232,24 @@ def test_a_member_that_comes_back_with_other_ids_is_refused(tmp_path: Path) -> N
         invite(tmp_path, {"bank": [*BANK[:-1], "other"]})
 
 
+def test_a_member_that_comes_back_with_another_secret_is_refused(tmp_path: Path) -> None:
+    sets = {"bank": BANK, "shop": SHOP}
+    members: list[Any] = list(invite(tmp_path, sets))
+    members[1] = Mortal(members[1].aligner, left=5)
+    with pytest.raises(Killed):
+        align(tmp_path, members)
+    wait_for_the_dead()
+    shutil.rmtree(tmp_path / "shop")
+    with pytest.raises(ProtocolError, match="party 'shop' must go on with the secret"):
+        align(tmp_path, invite(tmp_path, sets))
+
+
+def wait_for_the_dead() -> None:
+    """The threads of a process die with it; here they end at their next question."""
+    while any(thread.name.startswith("plait-meeting") for thread in threading.enumerate()):
+        time.sleep(0.001)
+
+
 class Killed(Exception):
     """Stands for the death of the whole process."""
 
@@ -260,8 +279,7 @@ def test_killed_at_any_question_it_goes_on_where_it_was(tmp_path: Path, at: int,
     try:
         align(tmp_path, members)
     except (Killed, PlaitError):
-        while any(thread.name.startswith("plait-meeting") for thread in threading.enumerate()):
-            time.sleep(0.001)
+        wait_for_the_dead()
         members = list(invite(tmp_path, sets))
         align(tmp_path, members)
     found = orders(tmp_path, members, {name: ids_of(name, [ids]) for name, ids in sets.items()})

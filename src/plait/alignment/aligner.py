@@ -90,6 +90,7 @@ class Aligner:
         self._meter = meter
         self._work = folder / "work"
         self._spools: dict[str, Spool] = {}
+        self._given = 0
         self._order = lru_cache(maxsize=2)(self._make_order)
         self._state = self._restore()
         self._set_meter()
@@ -145,7 +146,9 @@ class Aligner:
         places = self._order(owner)[parcel.start : parcel.start + parcel.count]
         if owner == self.name:
             elements = group.hash_and_blind(self._ids.messages(places), self._secret.exponent)
+            self._meter.skip(max(0, parcel.start - self._given))
             self._meter.add(len(places))
+            self._given = parcel.start + len(places)
         else:
             elements = self._complete(owner).records()[places].tobytes()
         return replace(parcel, data=elements)

@@ -30,6 +30,10 @@ class Meter:
         """There are `total` ids to blind, and `done` of them were blinded before a restart."""
         self.total, self._done = total, done
 
+    def skip(self, count: int) -> None:
+        """So many more turn out to have been blinded before a restart."""
+        self._done += count
+
     def add(self, count: int) -> None:
         """So many more are blinded."""
         self._done += count

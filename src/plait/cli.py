@@ -19,6 +19,7 @@ from plait.commands import cert, predict, privacy, run
 from plait.commands.align import align
 from plait.commands.doctor import doctor
 from plait.commands.init import init
+from plait.commands.reproduce import reproduce
 from plait.errors import PlaitError
 from plait.history import Round
 from plait.protocol import Observer
@@ -48,6 +49,7 @@ app.command()(run.party)
 app.command()(predict.predict)
 app.command()(predict.evaluate)
 app.command()(predict.serve)
+app.command()(reproduce)
 
 
 @app.callback()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from plait.coordinator import Coordinator
 from plait.data.parts import Part
 from plait.errors import SettingError
-from plait.matrix import Features
 from plait.messages import Broadcast, Share
 from plait.methods.admm import Jacobi
 from plait.methods.auto import Choice, choose_method
@@ -98,7 +97,7 @@ class Session:
 
     def _party(self, part: Part, mechanism: Mechanism, book: Book | None, method: Method) -> Party:
         problem = self.problem
-        block = Block(Features(part.matrix), problem.penalties[part.name], problem.loss, problem.weights)
+        block = Block(part.features, problem.penalties[part.name], problem.loss, problem.weights)
         if isinstance(mechanism, PaperMechanism | PaperNoise | MechanismA):
             assert book is not None
             method = guard(method, mechanism, book, len(problem.parts), block)
@@ -122,7 +121,7 @@ class Session:
         noisy = [m for m in mechanisms.values() if not isinstance(m, NoPrivacy)]
         paid = [m.rounds for m in noisy if isinstance(m, MechanismA)]
         limited = replace(self.stopping, max_rounds=min([self.stopping.max_rounds, *paid]))
-        return replace(limited, guarded=not noisy)
+        return replace(limited, guarded=limited.guarded and not noisy)
 
     def _warn(self, mechanisms: Mapping[str, Mechanism], outcome: Outcome) -> None:
         for mechanism in mechanisms.values():

@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from plait.storage.audit import read_log
 
@@ -273,3 +275,31 @@ def test_doctor_counts_the_ids(jobs: JobMaker) -> None:
     job = jobs(**OPTIONS)
     scatter(job)
     assert "240 ids" in run("doctor", str(job.file))
+
+
+def test_composite_keys_from_every_format_match_and_a_coordinator_may_hold_labels_only(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 4))
+    y = (x.sum(axis=1) + rng.logistic(size=400) > 0).astype(int)
+    lab, shop, tele = (rng.permutation(400)[:size] for size in (300, 310, 320))
+    parquet.write_table(
+        pa.table({"cc": ["de"] * 300, "no": lab.tolist(), "y": y[lab].tolist()}), tmp_path / "lab.parquet"
+    )
+    rows = [f" {i},DE,{x[i, 0]},{x[i, 1]}" for i in shop]
+    (tmp_path / "shop.csv").write_text("\n".join(["no,cc,p,q", *rows]) + "\n")
+    np.savez(tmp_path / "tele.npz", X=x[tele][:, 2:], land=["De "] * 320, nr=tele)
+    for name, file, keys in (
+        ("lab", "lab.parquet", ["cc", "no"]),
+        ("shop", "shop.csv", ["cc", "no"]),
+        ("tele", "tele.npz", ["land", "nr"]),
+    ):
+        label = 'label = "y"' if name == "lab" else ""
+        (tmp_path / f"{name}.toml").write_text(f'[data]\nfile = "{file}"\nid = {json.dumps(keys)}\n{label}\n')
+    (tmp_path / "job.toml").write_text(
+        'format = 1\nname = "t"\nparties = ["shop", "tele"]\n[coordinator]\nname = "lab"\n[alignment]\ncase = "fold"\n'
+    )
+    run("fit", str(tmp_path / "job.toml"), "--yes")
+    (newest,) = (tmp_path / "runs").iterdir()
+    expected = sorted(set(lab) & set(shop) & set(tele), key=str)
+    for name, numbers in (("coordinator", lab), ("shop", shop), ("tele", tele)):
+        assert list(numbers[np.load(newest / name / "alignment" / "order.npy")]) == expected

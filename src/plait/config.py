@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.choices import LOSSES, build, choose, method, penalty
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError
@@ -76,6 +77,8 @@ class Job:
     intercept: bool = True
     stopping: Stopping = field(default_factory=Stopping)
     run: RunOptions = field(default_factory=RunOptions)
+    alignment: AlignmentOptions | None = None
+    """How the common rows are found first; None when all files hold the same rows in the same order."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
 
@@ -85,19 +88,23 @@ class DataOptions:
     """Where a party's rows lie.
 
     file         CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file
-    id           the column that names the rows; empty for files without one
+    id           the column that names the rows, or a list of columns; empty for files without one
     label        the label column (coordinator only)
     columns      the columns to use; empty for all others
     drop         columns to leave out
     score        new rows for `plait predict` and `plait evaluate`
+    repeated_ids before an alignment: "refuse"; "first" keeps the first row of each; "drop" drops them all
+    missing_ids  before an alignment: "refuse", or "drop" the rows
     """
 
     file: str
-    id: str = ""
+    id: tuple[str, ...] = ()
     label: str = ""
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     score: str = ""
+    repeated_ids: Repeated = "refuse"
+    missing_ids: Missing = "refuse"
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,8 @@ def read_job(path: Path) -> Job:
     table = _read(path, "a job file")
     digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
     where = path.name
-    _need_keys(table, where, ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run"))
+    sections = ("coordinator", "model", "method", "stopping", "run", "alignment")
+    _need_keys(table, where, ("format", "name", "parties", *sections))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
@@ -165,6 +173,7 @@ def read_job(path: Path) -> Job:
         method=method(table.get("method", "auto"), loss, penalties, f"{where}: method"),
         stopping=build(Stopping, table.get("stopping", {}), f"{where}: stopping"),
         run=build(RunOptions, table.get("run", {}), f"{where}: run"),
+        alignment=build(AlignmentOptions, table["alignment"], f"{where}: alignment") if "alignment" in table else None,
         digest=digest,
     )
 

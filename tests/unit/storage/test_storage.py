@@ -16,6 +16,7 @@ from plait.methods.proximal import Proximal
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
 from plait.storage.journal import Journal, Record
+from plait.storage.spool import Spool
 
 
 def test_state_of_a_method_returns_bit_for_bit() -> None:
@@ -101,3 +102,21 @@ def test_audit_log_continues_its_chain_and_shows_tampering(tmp_path: Path) -> No
         path.write_bytes(b"".join(forged))
         with pytest.raises(StorageError, match="unbroken"):
             list(read_log(path))
+
+
+def test_a_spool_keeps_whole_records_and_drops_what_was_cut_short(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "deep" / "spool", 4)
+    assert spool.records().shape == (0, 4)
+    spool.append(b"aaaabbbb")
+    with spool.path.open("ab") as file:
+        file.write(b"cc")
+    again = Spool(spool.path, 4)
+    assert again.count == 2
+    again.append(b"dddd")
+    assert again.records().tobytes() == b"aaaabbbbdddd"
+
+
+def test_a_spool_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="must be writable"):
+        Spool(tmp_path / "file" / "spool", 4).append(b"aaaa")

@@ -18,6 +18,7 @@ from plait.choices import LOSSES, build, choose, method, penalty
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError
 from plait.losses import Logistic, Loss
+from plait.messages import WIRES
 from plait.methods.base import Method
 from plait.names import check_name
 from plait.penalties import L2, Penalty
@@ -54,14 +55,18 @@ class RunOptions:
 
     threads      BLAS threads per process; the same everywhere, so that the numbers repeat
     seed         for methods that draw random numbers
+    wire         "float64", or "float32" to send half the bytes
     """
 
     threads: int = 1
     seed: int = 0
+    wire: str = "float64"
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
+        if self.wire not in WIRES:
+            raise ConfigError(f"run.wire must be one of {', '.join(WIRES)}. Found {self.wire!r}.")
 
 
 @dataclass(frozen=True)

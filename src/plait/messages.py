@@ -1,14 +1,16 @@
 """All that may leave a process: one vector and a few scalars each way in training, parcels of bytes before it."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
+from plait.errors import SettingError
 from plait.types import Array
 
-NUMBER_BYTES = 8
+NUMBER_BYTES, SINGLE_BYTES = 8, 4
 
 
 def _none() -> Array:
@@ -17,11 +19,15 @@ def _none() -> Array:
 
 @dataclass(frozen=True)
 class Message:
-    """A round number, at most one number per sample, and a few scalars whose meaning the method defines."""
+    """A round number, at most one number per sample, and a few scalars whose meaning the method defines.
+
+    The vector of a `single` message holds numbers of single precision, and takes half the bytes.
+    """
 
     round: int
     vector: Array | None = None
     scalars: Array = field(default_factory=_none)
+    single: bool = field(default=False, kw_only=True)
 
     @property
     def numbers(self) -> int:
@@ -31,7 +37,8 @@ class Message:
     @property
     def bytes(self) -> int:
         """Their size in bytes, without framing."""
-        return NUMBER_BYTES * self.numbers
+        each = SINGLE_BYTES if self.single else NUMBER_BYTES
+        return NUMBER_BYTES * self.scalars.size + each * (0 if self.vector is None else self.vector.size)
 
     @cached_property
     def digest(self) -> str:
@@ -41,6 +48,26 @@ class Message:
             if values is not None:
                 seal.update(np.ascontiguousarray(values, dtype="<f8").reshape(-1).view(np.uint8).data)
         return seal.hexdigest()
+
+
+WIRES = ("float64", "float32")
+
+
+def is_single(wire: str) -> bool:
+    """Whether vectors travel in single precision; SettingError for a precision that there is not."""
+    if wire not in WIRES:
+        raise SettingError(f"wire must be one of {', '.join(WIRES)}. Found {wire!r}.")
+    return wire == "float32"
+
+
+M = TypeVar("M", bound=Message)
+
+
+def rounded(message: M) -> M:
+    """The message with its vector rounded to single precision."""
+    if message.vector is None:
+        return message
+    return replace(message, vector=message.vector.astype(np.float32).astype(np.float64), single=True)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,21 @@
 
 from typing import Any
 
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Share, rounded
 from plait.methods.base import Block, Method
 from plait.types import Array
+
+
+def _as_it_is(share: Share) -> Share:
+    return share
 
 
 class Party:
     """Holds D_m and x_m, which never leave it, and answers broadcasts."""
 
-    def __init__(self, name: str, block: Block, method: Method) -> None:
+    def __init__(self, name: str, block: Block, method: Method, single: bool = False) -> None:
         self.name = name
+        self._sent = rounded if single else _as_it_is
         self.block = block
         self._side = method.party_side(block)
         self._state = self._side.start()
@@ -19,7 +24,7 @@ class Party:
     def handle(self, broadcast: Broadcast) -> Share:
         """Take one step and return what is sent to the coordinator."""
         self._state, share = self._side.respond(self._state, broadcast)
-        return share
+        return self._sent(share)
 
     @property
     def state(self) -> Any:
@@ -28,7 +33,7 @@ class Party:
 
     def answer_from(self, state: Any, broadcast: Broadcast) -> Share:
         """What was, or would have been, sent from this state; nothing changes."""
-        return self._side.respond(state, broadcast)[1]
+        return self._sent(self._side.respond(state, broadcast)[1])
 
     def resume(self, state: Any) -> None:
         """Go on from a state that was stored."""

@@ -56,6 +56,8 @@ class Session:
     trace: Trace | None = None
     wire: Callable[[Transport], Transport] = lambda transport: transport
     """Puts something between the coordinator and its parties: a wiretap, say."""
+    single: bool = False
+    """Send vectors in single precision."""
 
     def train(self) -> Trained:
         """Train under the policy; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -90,7 +92,7 @@ class Session:
         transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}))
         if self.trace is not None:
             transport = _Traced(transport, parties, self.trace)
-        coordinator = Coordinator(task, choice.method)
+        coordinator = Coordinator(task, choice.method, self.single)
         outcome = run(coordinator, transport, self._limits(mechanisms), self.observers)
         self._warn(mechanisms, outcome)
         return Trained(Model({n: p.weights for n, p in parties.items()}, coordinator.intercept), outcome, choice)
@@ -101,7 +103,7 @@ class Session:
         if isinstance(mechanism, PaperMechanism | PaperNoise | MechanismA):
             assert book is not None
             method = guard(method, mechanism, book, len(problem.parts), block)
-        return Party(part.name, block, method)
+        return Party(part.name, block, method, self.single)
 
     def _choice(self, mechanisms: Mapping[str, Mechanism]) -> Choice:
         problem, method = self.problem, self.method

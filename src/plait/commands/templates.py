@@ -40,6 +40,7 @@ tol = 1e-6                       # relative residuals
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
 seed = 0
+wire = "float64"                 # "float32" halves the bytes of every round
 """
 
 PARTY = """\

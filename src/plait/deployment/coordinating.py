@@ -23,7 +23,7 @@ from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Share, is_single
 from plait.protocol import Outcome, run
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
@@ -132,7 +132,9 @@ class _Run:
         journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
             transport = Journaled(Everyone(self.local, self.hub, lag + 1), journal, self.audit)
-            self._coordinator = Coordinator(make_task(self.job, self.labels), self.job.method)
+            self._coordinator = Coordinator(
+                make_task(self.job, self.labels), self.job.method, is_single(self.job.run.wire)
+            )
             return run(self._coordinator, transport, self.job.stopping, [self.progress.round])
         finally:
             journal.close()

@@ -17,6 +17,7 @@ from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.matrix import Features
+from plait.messages import is_single
 from plait.methods.base import Block, Task
 from plait.party import Party
 from plait.types import Array
@@ -88,7 +89,8 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
 def make_party(job: Job, name: str, rows: Rows) -> Party:
     """The party that the job describes, over these rows."""
     weights = read_weights(None, len(rows.ids))
-    return Party(name, Block(Features(rows.matrix), job.penalties[name], job.loss, weights), job.method)
+    block = Block(Features(rows.matrix), job.penalties[name], job.loss, weights)
+    return Party(name, block, job.method, is_single(job.run.wire))
 
 
 @dataclass(frozen=True)

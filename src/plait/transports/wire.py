@@ -1,12 +1,13 @@
-"""The wire form of messages: frames of at most about 1 MiB, raw little-endian float64, a small versioned header.
+"""The wire form of messages: frames of at most about 1 MiB, raw little-endian floats, a small versioned header.
 
     frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
     head     round u64 | vector length i64 (-1 for none) | scalars u32 | the scalars | the first numbers of the vector
     chunk    the next numbers of the vector
     parcel   start u64 | count u64 | lengths of the two texts u8 u8 | what it is | whose it is | raw bytes
 
-A message is one head and as many chunks as its vector needs.  `seq` numbers the exchanges of a run, so that a repeated
-or stale message is known for what it is.  The decoder allocates only what it was told to expect.
+A message is one head and as many chunks as its vector needs.  Numbers are float64; a flag in the head says that those
+of the vector are float32.  `seq` numbers the exchanges of a run, so that a repeated or stale message is known for what
+it is.  The decoder allocates only what it was told to expect.
 """
 
 import struct
@@ -29,7 +30,7 @@ _HEADER = struct.Struct("<3sBBBHQI")
 _HEAD = struct.Struct("<QqI")
 _PARCEL = struct.Struct("<QQBB")
 _MAGIC = b"PLT"
-_CLOSING = 1
+_CLOSING, _SINGLE = 1, 2
 HEADER_BYTES = _HEADER.size
 MAX_FRAME_BYTES = HEADER_BYTES + CHUNK_BYTES
 
@@ -81,7 +82,7 @@ def unpack(data: bytes) -> Frame:
         )
     if size != len(data) - HEADER_BYTES or size > CHUNK_BYTES:
         raise ProtocolError(f"a frame must hold the {size} bytes it announces. Found {len(data) - HEADER_BYTES}.")
-    if zero != 0 or flags > _CLOSING or seq > MAX_SEQ:
+    if zero != 0 or flags > _CLOSING | _SINGLE or seq > MAX_SEQ:
         raise ProtocolError("a frame must leave its reserved fields zero. Found other values.")
     try:
         return Frame(Kind(kind), seq, memoryview(data)[HEADER_BYTES:], flags)
@@ -93,8 +94,9 @@ def frames(message: Message, seq: int) -> Iterator[bytes]:
     """The frames of a message, made one at a time."""
     kind = Kind.BROADCAST if isinstance(message, Broadcast) else Kind.SHARE
     flags = _CLOSING if isinstance(message, Broadcast) and message.closing else 0
+    flags |= _SINGLE if message.single else 0
     scalars = _raw(message.scalars)
-    vector = memoryview(b"") if message.vector is None else _raw(message.vector)
+    vector = memoryview(b"") if message.vector is None else _raw(message.vector, _vector_type(message.single))
     length = -1 if message.vector is None else message.vector.size
     head = _HEAD.pack(message.round, length, message.scalars.size)
     first = _whole(CHUNK_BYTES - len(head) - len(scalars))
@@ -132,8 +134,12 @@ def wire_bytes(message: Message) -> int:
     return sum(len(frame) for frame in frames(message, 0))
 
 
-def _raw(values: Array) -> memoryview:
-    return np.ascontiguousarray(values, dtype="<f8").reshape(-1).view(np.uint8).data
+def _raw(values: Array, dtype: str = "<f8") -> memoryview:
+    return np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8).data
+
+
+def _vector_type(single: bool) -> str:
+    return "<f4" if single else "<f8"
 
 
 def _whole(size: int) -> int:
@@ -180,28 +186,29 @@ class Assembler:
             raise ProtocolError(f"a vector must hold one number for each of {self._rows} rows. Found {length}.")
         if count > MAX_SCALARS or _HEAD.size + count * NUMBER_BYTES > len(payload):
             raise ProtocolError(f"a head must hold its scalars, at most {MAX_SCALARS}. Found {count} announced.")
-        if frame.flags and self._kind is not Kind.BROADCAST:
+        if frame.flags & _CLOSING and self._kind is not Kind.BROADCAST:
             raise ProtocolError("only a broadcast can close a run. Found a share that does.")
         body = payload[_HEAD.size :]
         scalars = np.frombuffer(body[: count * NUMBER_BYTES], dtype="<f8").astype(np.float64)
         _need_finite(scalars)
         vector = None if length < 0 else np.empty(length)
         rest = body[count * NUMBER_BYTES :]
-        return _Open(frame.seq, round_number, scalars, vector, bool(frame.flags), rest)
+        return _Open(frame.seq, round_number, scalars, vector, frame.flags, rest)
 
 
 class _Open:
     """A message of which some numbers are still to come."""
 
     def __init__(
-        self, seq: int, round_number: int, scalars: Array, vector: Array | None, closing: bool, rest: memoryview
+        self, seq: int, round_number: int, scalars: Array, vector: Array | None, flags: int, rest: memoryview
     ) -> None:
         self.seq = seq
         self.rest = rest
         self._round = round_number
         self._scalars = scalars
         self._vector = vector
-        self._closing = closing
+        self._closing, self._single = bool(flags & _CLOSING), bool(flags & _SINGLE)
+        self._type = np.dtype(_vector_type(self._single))
         self._filled = 0
 
     @property
@@ -211,20 +218,20 @@ class _Open:
 
     def fill(self, payload: memoryview) -> None:
         """Copy the next numbers to their place."""
-        count, odd = divmod(len(payload), NUMBER_BYTES)
+        count, odd = divmod(len(payload), self._type.itemsize)
         if odd or count > self.missing or (count == 0 and self.missing):
             raise ProtocolError(f"a frame must hold whole numbers, at most {self.missing}. Found {len(payload)} bytes.")
         if self._vector is None or count == 0:
             return
         place = self._vector[self._filled : self._filled + count]
-        place[:] = np.frombuffer(payload, dtype="<f8")
+        place[:] = np.frombuffer(payload, dtype=self._type)
         _need_finite(place)
         self._filled += count
 
     def message(self, kind: Kind) -> Message:
         if kind is Kind.BROADCAST:
-            return Broadcast(self._round, self._vector, self._scalars, self._closing)
-        return Share(self._round, self._vector, self._scalars)
+            return Broadcast(self._round, self._vector, self._scalars, self._closing, single=self._single)
+        return Share(self._round, self._vector, self._scalars, single=self._single)
 
 
 def _need_finite(values: Array) -> None:

@@ -137,7 +137,7 @@ class AugmentedCoordinator(CoordinatorSide):
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
         inner = replace(state.inner, measured=measured, gains=(gap,))
-        return replace(state, inner=inner, decreases=(gap,), u=u, rho=rho)
+        return replace(state, inner=inner, decreases=(2 * gap / _CAUTION,), u=u, rho=rho)
 
     def closed(self, state: AugmentedState, shares: Mapping[str, Share]) -> Measured:
         final = self._side(state.u, state.rho).closed(state.inner, shares)

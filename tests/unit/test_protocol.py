@@ -226,7 +226,11 @@ def test_rank_deficient_and_badly_scaled_columns_converge() -> None:
     x = np.hstack([x, x[:, :4] + x[:, 4:8], base[:, :2]])
     labels = np.where(base @ rng.standard_normal(12) + 2 * rng.standard_normal(150) > 0, 1.0, -1.0)
     parts = np.array_split(x, 6, axis=1)
-    for penalty in (plait.L2(1e-3), plait.L1(1e-3)):
-        fit = plait.fit(parts, labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-8))
+    for penalty, method in (
+        (plait.L2(1e-3), "auto"),
+        (plait.L2(1e-3), plait.Proximal()),
+        (plait.L1(1e-3), plait.Proximal()),
+    ):
+        fit = plait.fit(parts, labels, penalty=penalty, method=method, stopping=Stopping(max_rounds=5000, tol=1e-7))
         pooled = plait.fit([x], labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-9))
         assert fit.objective == pytest.approx(pooled.objective, rel=1e-6)

@@ -109,10 +109,10 @@ class AugmentedCoordinator(CoordinatorSide):
             # On a loss that is nearly kinked, what parties hope for says too much or too little.
             dual = _CAUTION * max(state.decreases, default=np.inf) / max(abs(measured.objective), 1e-300)
         complete = replace(measured, lyapunov=before.lyapunov, dual=dual)
-        decreases = (*state.decreases, inner.decrease)[-_LOOK_BACK:]
+        decreases = (*state.decreases, inner.decreases[-1])[-_LOOK_BACK:]
         after = self._measured(replace(state, inner=inner, decreases=decreases), inner.measured.objective)
         gap = after.measured.primal * max(abs(after.measured.objective), 1e-300)
-        return (self._moved(after, gap) if inner.decrease <= _INNER * gap else after), complete
+        return (self._moved(after, gap) if inner.decreases[-1] <= _INNER * gap else after), complete
 
     def _measured(self, state: AugmentedState, inner_objective: float) -> AugmentedState:
         """The objective itself, and in `primal` its distance from the lower bound, relative."""
@@ -136,7 +136,7 @@ class AugmentedCoordinator(CoordinatorSide):
         new = Envelope(task.loss, rho, u)
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
-        inner = replace(state.inner, measured=measured, gains=(gap,))
+        inner = replace(state.inner, measured=measured, gains=(gap,), decreases=())
         return replace(state, inner=inner, decreases=(2 * gap / _CAUTION,), u=u, rho=rho)
 
     def closed(self, state: AugmentedState, shares: Mapping[str, Share]) -> Measured:

@@ -14,8 +14,8 @@ from plait.methods.subspace_party import MODELS
 from plait.types import Array
 
 _WITH_KINKS = 10
-_LOOK_BACK = 3
-_CAUTION = 2.0
+_LOOK_BACK, _CAUTION = 3, 2.0
+_LONG_LOOK_BACK, _GREAT_CAUTION = 8, 50.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class SubspaceState:
     gram_row: Array = field(default_factory=lambda: np.empty(0))
     left: float = np.inf
     """What could still be gained before the last step, as far as known."""
-    decrease: float = np.inf
-    """By how much the objective fell in the last round."""
+    decreases: tuple[float, ...] = ()
+    """By how much the objective fell in the last rounds."""
     gains: tuple[float, ...] = ()
     """What the parties hoped to gain in the last rounds."""
 
@@ -110,7 +110,7 @@ class SubspaceCoordinator(CoordinatorSide):
             models=MODELS if any(r.kinks for r in reports) else 1,
             gram_row=self._gram_row(reports, best.coefficients),
             left=before.dual * abs(before.objective),
-            decrease=before.objective - best.bound,
+            decreases=(*state.decreases, before.objective - best.bound)[-_LONG_LOOK_BACK:],
             gains=(*state.gains, sum(r.gain for r in reports))[1 - _LOOK_BACK :],
         ), before
 
@@ -164,13 +164,16 @@ class SubspaceCoordinator(CoordinatorSide):
         """The state with the parties' own account of it; `dual` is what may still be gained, relative.
 
         A party's gain is what it alone could still reach; together they can reach up to M times that.  With kinks the
-        gain counts on the others' help and goes up and down; there the last few have to be small.
+        gain counts on the others' help and goes up and down; there the last few have to be small, or the decreases
+        very small for long.
         """
         total = add_reports([replace(r, models=()) for r in said.values()])
         objective = self.task.mean_loss(state.z) + total.penalty
         left = len(said) * total.gain
         if total.kinks and len(said) > 1:
             left = _CAUTION * max(*state.gains, total.gain, 0.0)
+            if len(state.decreases) == _LONG_LOOK_BACK:
+                left = min(left, _GREAT_CAUTION * max(state.decreases))
         dual = left / max(abs(objective), 1e-300)
         return replace(state.measured, objective=objective, lyapunov=total.stationarity, dual=dual)
 

@@ -88,6 +88,11 @@ class Policy:
         noise = self.noise or self.ledger.noise(party)
         return Book(self.run, party, noise, self.ledger.ledger(party, matrix, guaranteed))
 
+    def clips(self, names: Sequence[str]) -> dict[str, float]:
+        """Where the rows of private parties are clipped, in training and in scoring."""
+        found = self.mechanisms(names).items()
+        return {name: m.clip for name, m in found if isinstance(m, Recommended | MechanismA) and m.clip}
+
     def protect_labels(self, loss: Loss, labels: Array) -> tuple[Loss, Array, float]:
         """The loss and the labels that everyone else may see, and how much noisier a fit to them is."""
         if self.labels is None:
@@ -96,15 +101,21 @@ class Policy:
             if loss.classifies:
                 raise SettingError("classes are protected by RandomisedResponse(epsilon). Found NoisyLabel.")
             return loss, self._drawn(labels), 1.0
+        soft = self.loss_of_targets(loss)
+        targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
+        return soft, targets, label_noise_factor(targets)
+
+    def loss_of_targets(self, loss: Loss) -> Loss:
+        """The loss that everyone trains with: the unbiased one where randomised response makes the targets."""
+        if not isinstance(self.labels, RandomisedResponse):
+            return loss
         if not isinstance(loss, Logistic) or self.labels.classes != 2:
             raise SettingError(
                 f"RandomisedResponse in a run needs plait.Logistic() and 2 classes. Found {loss!r} and "
                 f"{self.labels.classes} classes. Other losses have no unbiased form here; train one class against the "
                 "rest, or protect a numeric label with NoisyLabel(epsilon, low, high)."
             )
-        targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
-        soft = SoftLogistic(float(self.labels.targets([0])[0]), float(self.labels.targets([1])[0]))
-        return soft, targets, label_noise_factor(targets)
+        return SoftLogistic(float(self.labels.targets([0])[0]), float(self.labels.targets([1])[0]))
 
     def steadied(
         self, penalties: Mapping[str, Penalty], matrices: Mapping[str, Any], softness: float

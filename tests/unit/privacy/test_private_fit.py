@@ -10,7 +10,10 @@ from sklearn.linear_model import LogisticRegression
 
 import plait
 from plait import L1, L2, Cauchy, Hinge, Huber, Jacobi, Pinball, Poisson, Squared, SquaredHinge, Stopping, fit
-from plait.errors import BudgetError, PrivacyError, SettingError
+from plait.errors import BudgetError, PrivacyError, ProtocolError, SettingError
+from plait.matrix import Features
+from plait.messages import Broadcast
+from plait.methods.base import Block
 from plait.privacy import (
     Budget,
     InsecureTestNoise,
@@ -26,7 +29,10 @@ from plait.privacy import (
     RandomisedResponse,
     Recommended,
 )
+from plait.privacy.book import Book
 from plait.privacy.ledger import Ledger, Unlimited
+from plait.privacy.members import Protected
+from plait.privacy.steps import Step, say
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -361,3 +367,30 @@ def test_a_run_that_the_budget_cannot_finish_is_not_begun(tmp_path: Path) -> Non
 def test_the_ledger_of_a_private_party_keeps_its_budget(tmp_path: Path) -> None:
     assert isinstance(LedgerFolder(tmp_path, Budget(1.0)).ledger("p", np.eye(3), False).budget, Unlimited)
     assert isinstance(LedgerFolder(tmp_path, Budget(1.0)).ledger("q", np.eye(3), True), Ledger)
+
+
+def test_a_helper_refuses_to_train_unprotected() -> None:
+    _, other, _ = data(300)
+    block = Block(Features(other), L2(1e-3), plait.Logistic(), np.full(300, 1 / 300))
+    side = Protected(plait.Subspace(), Recommended(1.0), Book("run", "bank"), sketch=False).party_side(block)
+    state = side.start()
+    for request in (
+        Broadcast(1, np.zeros(300), np.array([0.0, 1.0, 0.0])),
+        Broadcast(1, None, np.array([float(Step.SCORES), 1.0])),
+    ):
+        with pytest.raises(PrivacyError, match="Nothing was released"):
+            side.respond(state, request)
+    with pytest.raises(ProtocolError, match="labels and offset"):
+        side.respond(state, say(Step.FIT, 0.0))
+    with pytest.raises(ProtocolError, match="labels and offset"):
+        side.respond(state, say(Step.SKETCH, 10))
+
+
+def test_unprotected_parties_learn_what_they_would_learn_alone() -> None:
+    own, other, t = data(1500)
+    shop, mail = own[:, :2], own[:, 2:]
+    model = fit({"shop": shop, "mail": mail, "bank": other}, t,
+                privacy={"shop": NoPrivacy(), "mail": NoPrivacy(), "bank": Recommended(1.0)})  # fmt: skip
+    alone = fit({"shop": shop, "mail": mail}, t)
+    for name in ("shop", "mail"):
+        assert np.array_equal(model.weights[name], alone.weights[name])

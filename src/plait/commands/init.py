@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from plait.choices import LOSSES, METHODS, PENALTIES
+from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.commands import templates
 from plait.commands.failures import reports_errors
 from plait.config import read_job
@@ -32,7 +32,13 @@ def init(
     chosen = (name,) if name else tuple(dict.fromkeys((*parties, label_party)))
     if name and name not in (*parties, label_party):
         raise ConfigError(f"--name must be one of {', '.join(parties)}. Found {name!r}.")
-    text = templates.JOB.format(losses=", ".join(LOSSES), penalties=", ".join(PENALTIES), methods=", ".join(METHODS))
+    text = templates.JOB.format(
+        losses=", ".join(LOSSES),
+        penalties=", ".join(PENALTIES),
+        methods=", ".join(METHODS),
+        mechanisms=", ".join(MECHANISMS),
+        label_mechanisms=", ".join(LABEL_MECHANISMS),
+    )
     place = folder / "job.toml"
     if job is None or place.resolve() != job.resolve():
         _write(place, text if job is None else job.read_text(encoding="utf-8"))

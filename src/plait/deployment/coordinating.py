@@ -1,6 +1,7 @@
 """The long-running program of the coordinator; with every party local and no network it is a simulation."""
 
 import hmac
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +11,17 @@ from threadpoolctl import threadpool_limits
 
 from plait.choices import LOSSES
 from plait.config import Job, PartyFile
-from plait.coordinator import Coordinator
 from plait.data.tables import keyed_digest
 from plait.deployment.folder import COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
 from plait.deployment.journaled import Journaled
-from plait.deployment.loading import Labels, load_labels, load_rows, make_task
-from plait.deployment.partaking import open_participant
+from plait.deployment.loading import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.partaking import open_participant, say_guarantees
 from plait.deployment.participant import StoredParty
 from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
 from plait.messages import Broadcast, Share
-from plait.protocol import Outcome, run
+from plait.private import Conducted, conduct
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window
@@ -78,6 +78,7 @@ class _Run:
 
     def __init__(self, job: Job, file: PartyFile, fresh: bool, lasting: bool, progress: Progress) -> None:
         self.job = job
+        self.file = file
         self.lasting = lasting
         self.progress = progress
         self.labels = load_labels(job, file)
@@ -119,37 +120,42 @@ class _Run:
         if not self.resumed:  # a party whose part is done may never come back
             self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
 
-    def train(self) -> Outcome:
+    def train(self) -> Conducted:
         lag = window(len(self.labels.ids)) - 1
         journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
             transport = Journaled(Everyone(self.local, self.hub, lag + 1), journal, self.audit)
-            self._coordinator = Coordinator(make_task(self.job, self.labels), self.job.method)
-            return run(self._coordinator, transport, self.job.stopping, [self.progress.round])
+            job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
+            if assigned.briefing is not None:
+                transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
+            return conduct(assigned.task, job.method, job.policy, job.stopping, transport, [self.progress.round])
         finally:
             journal.close()
 
-    def keep(self, outcome: Outcome) -> None:
+    def keep(self, conducted: Conducted) -> None:
         """Write the results here, then at every party."""
+        outcome = conducted.outcome
         rounds: list[Round] = list(outcome.history)
         last = outcome.history.last
         result = {
             "rounds_taken": len(rounds),
-            "objective": last.objective,
+            "objective": last.objective if math.isfinite(last.objective) else None,
             "converged": outcome.reason.converged,
             "reason": outcome.reason.text,
         }
         loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
-        self.folder.write_model(self._coordinator.intercept, loss, self.job.parties, result)
+        self.folder.write_model(conducted.intercept, loss, self.job.parties, result)
         self.folder.write_history(plain_rounds(rounds))
         details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
         write_report(self.folder.path, self.job, details)
-        text = f"{outcome.reason.text} after {len(rounds)} rounds, objective {last.objective:.6g}"
+        objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
+        text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"
         self.tell(Finished(True, text, details), self._patience)
         self.folder.end("finished", text)
         for name in self.local:
             write_report(self.local[name].folder.path, self.job, details)
         self.progress.say(f"{text}; model and report in {self.folder.path}")
+        say_guarantees(self.job, self.job.parties, self.progress)
 
     def fail(self, error: PlaitError) -> None:
         """End on all sides with one message."""

@@ -43,7 +43,10 @@ class StoredParty:
     audit log has for what was sent: another answer to the same question never leaves.
     """
 
-    def __init__(self, party: Party, folder: RunFolder, rows: Rows, ids: str, lasting: bool = True) -> None:
+    def __init__(
+        self, party: Party, folder: RunFolder, rows: Rows, ids: str, clip: float | None, lasting: bool = True
+    ) -> None:
+        self._clip = clip
         self._party = party
         self.folder = folder
         self._rows = rows
@@ -94,7 +97,7 @@ class StoredParty:
             return
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
         if finished.ok:
-            self.folder.write_weights(self._rows.columns, self._party.weights)
+            self.folder.write_weights(self._rows.columns, self._party.weights, self._clip)
             self._rows.prepared.save(self.folder.path)
             self.folder.write_history(finished.details.get("rounds", []))
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)

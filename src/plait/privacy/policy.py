@@ -1,6 +1,6 @@
 """Who protects what in a run: the value of `privacy=` in `plait.fit`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,19 +95,21 @@ class Policy:
 
     def protect_labels(self, loss: Loss, labels: Array) -> tuple[Loss, Array, float]:
         """The loss and the labels that everyone else may see, and how much noisier a fit to them is."""
+        soft = self.loss_of_targets(loss)
         if self.labels is None:
             return loss, labels, 1.0
         if isinstance(self.labels, NoisyLabel):
-            if loss.classifies:
-                raise SettingError("classes are protected by RandomisedResponse(epsilon). Found NoisyLabel.")
             return loss, self._drawn(labels), 1.0
-        soft = self.loss_of_targets(loss)
         targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
         return soft, targets, label_noise_factor(targets)
 
     def loss_of_targets(self, loss: Loss) -> Loss:
         """The loss that everyone trains with: the unbiased one where randomised response makes the targets."""
-        if not isinstance(self.labels, RandomisedResponse):
+        if self.labels is None:
+            return loss
+        if isinstance(self.labels, NoisyLabel):
+            if loss.classifies:
+                raise SettingError("classes are protected by RandomisedResponse(epsilon). Found NoisyLabel.")
             return loss
         if not isinstance(loss, Logistic) or self.labels.classes != 2:
             raise SettingError(
@@ -152,6 +154,13 @@ class Policy:
             f"party {name.removeprefix('party ')}: {_features(mechanism)}; {labels}"
             for name, mechanism in self.mechanisms(names).items()
         )
+
+    @property
+    def private(self) -> bool:
+        """Whether anyone protects anything."""
+        given = self.parties.values() if isinstance(self.parties, Mapping) else self.parties
+        each = given if isinstance(given, Iterable) else (given,)
+        return self.labels is not None or any(not isinstance(m, NoPrivacy) for m in each)
 
 
 def check_party(name: str, mechanism: Mechanism, matrix: Any) -> None:

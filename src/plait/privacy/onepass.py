@@ -106,8 +106,9 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     rows, plan, book = helper.rows, helper.plan, helper.book
     known = digest(rows.matrix) + lesson.digest() + repr(helper.penalty).encode()
     curvature = lesson.curvature(plan.gradient.bound)
+    charges = plan.joint.charges
     triangle = book.draw(
-        0, "Gram", plan.gram.cost, plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream)
+        0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream)
     )
     newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma)
     state = newton.start()
@@ -116,7 +117,7 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
         gradient = book.draw(
             k,
             "gradient",
-            plan.gradient.cost,
+            charges[k],
             plan.gradient,
             known + state.weights.tobytes(),
             lambda stream, slopes=slopes: plan.gradient.release(rows, slopes, stream),  # type: ignore[misc]

@@ -147,6 +147,7 @@ class _Run:
         self.folder.write_model(conducted.intercept, loss, self.job.parties, result)
         self.folder.write_history(plain_rounds(rounds))
         details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
+        self.audit.settle()
         write_report(self.folder.path, self.job, details)
         objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
         text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"

@@ -135,9 +135,13 @@ class StoredParty:
             self._snapshot_bytes = len(data)
             self._last, self._recent = snapshot.last, snapshot.recent
             self._party.resume(snapshot.state)
+        lost = []
         for record in self._journal.records():
             if record.seq > self._last:
                 self._replay(record.seq, state.decode(record.payload))
+                lost += [record.seq] if record.seq not in self._sent else []
+        if lost:
+            self._audit.note("answered, line lost", peer=_PEER, seqs=lost)
         self._audit.note("resumed" if self._last else "started", last=self._last)
 
     def _replay(self, seq: int, found: Snapshot | Broadcast) -> None:

@@ -33,6 +33,8 @@ class Conducted:
     outcome: Outcome
     released: Mapping[str, Array] = field(default_factory=dict)
     """Noisy scores that helpers released, where they were asked to."""
+    scores: Array | None = None
+    """The scores (N,) of the training rows, where the coordinator knows them."""
 
 
 def conduct(
@@ -49,7 +51,7 @@ def conduct(
         return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
     coordinator = Coordinator(task, method)
     outcome = run(coordinator, transport, limited, observers)
-    return Conducted(coordinator.intercept, outcome)
+    return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)
 
 
 @dataclass(frozen=True)

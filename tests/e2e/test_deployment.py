@@ -37,6 +37,7 @@ def test_programs_give_the_numbers_of_a_simulation(jobs: JobMaker, options: dict
         assert "Convergence" in page
         assert "http://" not in page
         assert "https://" not in page
+        assert ("KS" in page) == (name == "coordinator"), "metrics are about the labels"
 
 
 def test_interrupted_coordinator_resumes(jobs: JobMaker) -> None:
@@ -69,13 +70,14 @@ def test_missing_party_ends_the_run_on_all_sides(jobs: JobMaker) -> None:
 def test_strangers_are_refused_and_the_run_goes_on(jobs: JobMaker, tmp_path: Path) -> None:
     job = jobs(rounds=5)
     job.start("bank")
-    job.until("bank", "listening on")
+    job.until("bank", "still waiting for shop: no party of that name has come through TLS")
     stranger = Folder(tmp_path / "stranger")
     certificates.init_authority(stranger, "bank")
     certificates.sign_request(stranger, certificates.make_request(stranger, "shop"))
     job.start("shop", "--certificates", str(stranger.path))
-    job.until("shop", "waiting for the coordinator")
-    job.kill("shop")
+    assert job.wait("shop") == 1
+    assert "must have certificates of the same authority" in job.log("shop")
+    assert "`plait cert show`" in job.log("shop")
     assert "joined" not in job.log("bank")
     changed = job.file.read_text()
     job.file.write_text(changed.replace("max_rounds = 5", "max_rounds = 6"))

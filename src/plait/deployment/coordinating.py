@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from plait.choices import LOSSES
@@ -21,6 +22,7 @@ from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
 from plait.messages import Broadcast, Share
+from plait.metrics import metrics
 from plait.private import Conducted, conduct
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
@@ -29,6 +31,7 @@ from plait.transports.control import Finished
 from plait.transports.desk import Desk
 from plait.transports.hub import Hub, Terms
 from plait.transports.tls import Security
+from plait.types import Array
 
 _MOST_ROUNDS_TOLD = 2000
 
@@ -118,7 +121,17 @@ class _Run:
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
         if not self.resumed:  # a party whose part is done may never come back
-            self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
+            self.hub.wait_for_all(self._say_who_is_missing)
+
+    def _say_who_is_missing(self, absent: list[str], lasting: bool) -> None:
+        names = ", ".join(absent)
+        if not lasting:
+            self.progress.say(f"waiting for {names}")
+            return
+        self.progress.say(
+            f"still waiting for {names}: no party of that name has come through TLS. If it runs, it says what stops "
+            "it: an address, a firewall, or a certificate of another authority (compare `plait cert show`)."
+        )
 
     def train(self) -> Conducted:
         lag = window(len(self.labels.ids)) - 1
@@ -144,11 +157,12 @@ class _Run:
             "reason": outcome.reason.text,
         }
         loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
-        self.folder.write_model(conducted.intercept, loss, self.job.parties, result)
+        found = self._metrics(conducted.scores)
+        self.folder.write_model(conducted.intercept, loss, self.job.parties, {**result, "metrics": found})
         self.folder.write_history(plain_rounds(rounds))
         details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
         self.audit.settle()
-        write_report(self.folder.path, self.job, details)
+        write_report(self.folder.path, self.job, {**details, "metrics": found})
         objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
         text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"
         self.tell(Finished(True, text, details), self._patience)
@@ -157,6 +171,12 @@ class _Run:
             write_report(self.local[name].folder.path, self.job, details)
         self.progress.say(f"{text}; model and report in {self.folder.path}")
         say_guarantees(self.job, self.job.parties, self.progress)
+
+    def _metrics(self, scores: Array | None) -> dict[str, float]:
+        """How good the model is on the training rows; the other parties are not told, for it is about the labels."""
+        if scores is None or self.job.policy.private or np.unique(self.labels.values).size < 2:
+            return {}
+        return metrics(self.job.loss, scores, self.labels.values)
 
     def fail(self, error: PlaitError) -> None:
         """End on all sides with one message."""

@@ -125,6 +125,10 @@ class CoordinatorSide(ABC):
     def intercept(self, state: Any) -> float:
         """The intercept b."""
 
+    def known_scores(self, state: Any) -> Array | None:
+        """The scores z (N,) of the newest state, None where the coordinator does not have them."""
+        return None
+
 
 class Method(ABC):
     """A training method."""

@@ -1,6 +1,7 @@
 """The coordinator's end: one gRPC port, one bidirectional stream per party, parties dial in."""
 
 import hmac
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, unpa
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
+_REMINDER = 15.0
 
 CHECK, CHECKED = "check", "identity, versions and job agree"
 """The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
@@ -102,12 +104,14 @@ class Hub:
         for name in requests.keys() & self._desks.keys():
             self._desks[name].remember(seq, requests[name], shares[name])
 
-    def wait_for_all(self, waiting: Callable[[list[str]], None]) -> None:
-        """Wait until every party has joined; `waiting` is told who is missing, when that changes."""
+    def wait_for_all(self, waiting: Callable[[list[str], bool], None]) -> None:
+        """Wait until every party has joined; `waiting` is told who is missing, when that changes and when it lasts."""
         told: list[str] | None = None
+        remind = math.inf
         while absent := [d.name for d in self._desks.values() if not (d.connected or d.told)]:
-            if absent != told:
-                waiting(absent)
+            if absent != told or time.monotonic() > remind:
+                waiting(absent, absent == told)
+                remind = time.monotonic() + _REMINDER if absent != told else math.inf
                 told = absent
             for desk in self._desks.values():
                 self._check(desk)

@@ -15,6 +15,7 @@ from plait.methods.augmented import Augmented
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.proximal import Proximal
+from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
 from plait.penalties import L1, L2, Ball, Box, ElasticNet, GroupLasso, LogPenalty, NonNegative, NoPenalty, Penalty
 from plait.privacy.admm import MechanismA
@@ -53,6 +54,7 @@ METHODS: Mapping[str, type[Method]] = {
     "proximal": Proximal,
     "jacobi": Jacobi,
     "gauss-seidel": GaussSeidel,
+    "sgd": Sgd,
 }
 
 MECHANISMS: Mapping[str, Any] = {

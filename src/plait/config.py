@@ -55,11 +55,9 @@ class RunOptions:
     """How every process runs.
 
     threads      BLAS threads per process; the same everywhere, so that the numbers repeat
-    seed         for methods that draw random numbers
     """
 
     threads: int = 1
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.threads < 1:

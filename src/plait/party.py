@@ -13,6 +13,7 @@ class Party:
     def __init__(self, name: str, block: Block, method: Method) -> None:
         self.name = name
         self.block = block
+        self.lengths = method.lengths(block.features.rows)
         self._side = method.party_side(block)
         self._state = self._side.start()
 

@@ -13,6 +13,7 @@ from .conftest import Job, JobMaker
 
 METHODS = {
     "subspace": {"method": 'name = "subspace"', "rounds": 12},
+    "sgd": {"method": 'name = "sgd"\nbatch = 150\nstep = 0.5', "rounds": 5},
     "proximal": {"method": 'name = "proximal"', "rounds": 40},
     "gauss-seidel": {"method": 'name = "gauss-seidel"', "rounds": 10, "parties": ("bank", "shop", "tele")},
 }
@@ -37,7 +38,8 @@ def test_programs_give_the_numbers_of_a_simulation(jobs: JobMaker, options: dict
         assert "Convergence" in page
         assert "http://" not in page
         assert "https://" not in page
-        assert ("KS" in page) == (name == "coordinator"), "metrics are about the labels"
+        known = name == "coordinator" and "sgd" not in str(options["method"])  # there nobody has all scores at the end
+        assert ("KS" in page) == known, "metrics are about the labels"
 
 
 def test_interrupted_coordinator_resumes(jobs: JobMaker) -> None:

@@ -108,7 +108,7 @@ def test_mistakes_are_named(tmp_path: Path, more: str, what: str) -> None:
 def test_digest_ignores_comments_only(tmp_path: Path) -> None:
     first = job_of(tmp_path, MINIMAL).digest
     assert job_of(tmp_path, "# a comment\n" + MINIMAL).digest == first
-    assert job_of(tmp_path, MINIMAL + "[run]\nseed = 1").digest != first
+    assert job_of(tmp_path, MINIMAL + "[run]\nthreads = 2").digest != first
 
 
 def test_templates_show_every_option_and_every_name() -> None:

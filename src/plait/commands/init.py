@@ -47,7 +47,7 @@ def init(
         if party in _COLUMNS:
             _write_example(folder, party, rows=2000, seed=0, suffix="")
             _write_example(folder, party, rows=500, seed=1, suffix="-new")
-    typer.echo(f"Wrote {', '.join(sorted(p.name for p in folder.iterdir() if p.is_file()))} in {folder}.")
+    typer.echo(f"Wrote {', '.join(sorted(p.name for p in folder.iterdir() if p.is_file()))} in {folder.resolve()}")
     typer.echo(
         f"Try the whole job on this machine: plait fit {folder / 'job.toml'}" if len(chosen) > 1 else _next(chosen)
     )

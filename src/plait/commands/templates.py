@@ -40,7 +40,6 @@ tol = 1e-6                       # relative residuals
 
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
-seed = 0
 """
 
 PARTY = """\

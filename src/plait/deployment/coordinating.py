@@ -113,7 +113,10 @@ class _Run:
         """Let the other parties dial in."""
         remote = tuple(name for name in self.job.parties if name not in self.local)
         rows = len(self.labels.ids)
-        terms = Terms(remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows))
+        lengths = self.job.method.lengths(rows) | {rows}
+        terms = Terms(
+            remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows), lengths
+        )
         self.hub = Hub(terms, self._note)
         for name in remote:
             if self._told(name).exists():

@@ -68,6 +68,11 @@ class StoredParty:
         """What the coordinator is told when the party joins."""
         return Ready(len(self._rows.ids), self._ids, self._last)
 
+    @property
+    def lengths(self) -> frozenset[int]:
+        """How many numbers a broadcast may have."""
+        return self._party.lengths
+
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
         """Take one step, or repeat the share of an exchange that has been answered."""
         for answered in self._recent:

@@ -54,6 +54,10 @@ class Scorer:
     def ready(self) -> Ready:
         return Ready(len(self.rows.ids), self._ids, 0)
 
+    @property
+    def lengths(self) -> frozenset[int]:
+        return frozenset({len(self.rows.ids)})
+
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
         self._audit.note("scored", rows=len(self.rows.ids))
         return Share(broadcast.round, self.part)

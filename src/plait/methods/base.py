@@ -141,6 +141,10 @@ class Method(ABC):
     @abstractmethod
     def coordinator_side(self, task: Task) -> CoordinatorSide: ...
 
+    def lengths(self, rows: int) -> frozenset[int]:
+        """How many numbers a message's vector may have."""
+        return frozenset({rows})
+
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         """Raise SettingError when the method cannot train this loss with these penalties."""
         return

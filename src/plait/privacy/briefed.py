@@ -32,6 +32,9 @@ class Briefed(Method):
     def party_side(self, block: Block) -> PartySide:
         return BriefedSide(self.inner, block, self.protected)
 
+    def lengths(self, rows: int) -> frozenset[int]:
+        return self.inner.lengths(rows) | {rows}
+
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return self.inner.coordinator_side(task)
 

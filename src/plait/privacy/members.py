@@ -27,6 +27,9 @@ class Unprotected(Method):
     def party_side(self, block: Block) -> PartySide:
         return OpenSide(self.inner, block)
 
+    def lengths(self, rows: int) -> frozenset[int]:
+        return self.inner.lengths(rows) | {rows}
+
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return self.inner.coordinator_side(task)
 
@@ -87,6 +90,9 @@ class Protected(Method):
 
     def party_side(self, block: Block) -> PartySide:
         return HelperSide(self.mechanism, block, self.book, self.sketch)
+
+    def lengths(self, rows: int) -> frozenset[int]:
+        return self.inner.lengths(rows) | {rows}
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return self.inner.coordinator_side(task)

@@ -43,6 +43,8 @@ class Terms:
     ids: str
     patience: float
     kept: int = 2
+    lengths: frozenset[int] = frozenset()
+    """How many numbers a share may have; as many as there are rows where nothing else is said."""
 
     @property
     def aligned(self) -> bool:
@@ -221,7 +223,7 @@ class Hub:
             return desk.sit(session, ready.last)
 
     def _talk(self, desk: Desk, session: object, incoming: Iterator[bytes], again: list[Ask]) -> Iterator[bytes]:
-        assembler = Assembler(Kind.SHARE, self._terms.rows)
+        assembler = Assembler(Kind.SHARE, *(self._terms.lengths or {self._terms.rows}))
         for ask in again:
             yield from _question(ask)
             self._listen(desk, incoming, assembler, ask.seq)

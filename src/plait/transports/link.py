@@ -31,6 +31,11 @@ class Participant(Protocol):
         """What the coordinator is told when the party joins."""
         ...
 
+    @property
+    def lengths(self) -> frozenset[int]:
+        """How many numbers a broadcast may have."""
+        ...
+
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
         """The share for this exchange; the stored one when it has been answered before."""
         ...
@@ -128,7 +133,7 @@ class _Conversation:
             self._give_up(str(error))
             raise
         self._say.put([control.encode(participant.ready)])
-        assembler = Assembler(Kind.BROADCAST, participant.ready.rows)
+        assembler = Assembler(Kind.BROADCAST, *participant.lengths)
         while True:
             frame = unpack(self._next())
             self.joined = True

@@ -3,8 +3,8 @@
 Every line holds the time, what happened, sizes and SHA-256 digests, never the numbers themselves, and `seal` =
 SHA-256(seal of the line before + this line without its seal).  A line changed, removed or inserted breaks the chain.
 
-Digests of long messages take milliseconds, so a worker makes the lines of messages, in order, while the messages
-travel; a note is written when its call returns.  A killed process may lose the lines of its last few messages.
+Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; other
+lines are written when the call returns.  A killed process may lose the lines of its last few messages.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from plait.messages import Message
 
 _FIRST = "0" * 64
 _MOST_BEHIND = 8
+_LONG = 1 << 20
 
 
 class AuditLog:
@@ -30,6 +31,7 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._lock = threading.Lock()
         self._file = path.open("ab")
         self._file.truncate(path.read_bytes().rfind(b"\n") + 1)  # drop a line that a crash cut short
         self._seal = _FIRST
@@ -43,19 +45,15 @@ class AuditLog:
     def message(self, what: str, peer: str, seq: int, message: Message) -> None:
         """Have a line written about a message that was "sent" or "received"."""
         now = _now()
-        self._submit(
-            lambda: self._write(
-                {
-                    "time": now,
-                    "what": what,
-                    "peer": peer,
-                    "seq": seq,
-                    "round": message.round,
-                    "bytes": message.bytes,
-                    "digest": message.digest,
-                }
-            )
-        )
+
+        def write() -> None:
+            facts = {"peer": peer, "seq": seq, "round": message.round, "bytes": message.bytes, "digest": message.digest}
+            self._write({"time": now, "what": what, **facts})
+
+        if message.bytes < _LONG and self._lines.unfinished_tasks == 0:
+            write()
+        else:
+            self._submit(write)
 
     def note(self, what: str, **facts: Any) -> None:
         """Record anything else that matters: start, resume, refusals, the end."""
@@ -90,9 +88,10 @@ class AuditLog:
             self._lines.task_done()
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._seal = _seal(self._seal, line)
-        self._file.write((json.dumps({**line, "seal": self._seal}) + "\n").encode())
-        self._file.flush()
+        with self._lock:
+            self._seal = _seal(self._seal, line)
+            self._file.write((json.dumps({**line, "seal": self._seal}) + "\n").encode())
+            self._file.flush()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Every line holds the time, what happened, sizes and SHA-256 digests, never the numbers themselves, and `seal` =
 SHA-256(seal of the line before + this line without its seal).  A line changed, removed or inserted breaks the chain.
 
-Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; other
+Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; all other
 lines are written when the call returns.  A killed process may lose the lines of its last few messages.
 """
 
@@ -22,7 +22,8 @@ from plait.messages import Message
 
 _FIRST = "0" * 64
 _MOST_BEHIND = 8
-_LONG = 1 << 20
+_LONG, _HUGE = 1 << 20, 1 << 25
+"""Bytes: the digest of a shorter message is quicker made than handed over; a longer one is not kept waiting in memory."""
 
 
 class AuditLog:
@@ -50,10 +51,11 @@ class AuditLog:
             facts = {"peer": peer, "seq": seq, "round": message.round, "bytes": message.bytes, "digest": message.digest}
             self._write({"time": now, "what": what, **facts})
 
-        if message.bytes < _LONG and self._lines.unfinished_tasks == 0:
-            write()
-        else:
+        if _LONG <= message.bytes <= _HUGE:
             self._submit(write)
+        else:
+            self.settle()
+            write()
 
     def note(self, what: str, **facts: Any) -> None:
         """Record anything else that matters: start, resume, refusals, the end."""

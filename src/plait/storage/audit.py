@@ -3,8 +3,8 @@
 Every line holds the time, what happened, sizes and SHA-256 digests, never the numbers themselves, and `seal` =
 SHA-256(seal of the line before + this line without its seal).  A line changed, removed or inserted breaks the chain.
 
-Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; all other
-lines are written when the call returns.  A killed process may lose the lines of its last few messages.
+Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; all
+other lines are written when the call returns.  A killed process may lose the lines of its last few messages.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from plait.messages import Message
 _FIRST = "0" * 64
 _MOST_BEHIND = 8
 _LONG, _HUGE = 1 << 20, 1 << 25
-"""Bytes: the digest of a shorter message is quicker made than handed over; a longer one is not kept waiting in memory."""
+"""Bytes: the digest of a shorter message is made sooner than handed over, and a longer one would fill the memory."""
 
 
 class AuditLog:

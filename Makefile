@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick bench-growth bench-transport lint docs parity clean
+.PHONY: demo test test-all bench bench-quick bench-growth bench-transport lint docs parity reproduce clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,10 @@ docs: $(VENV)/.installed
 # The README's parity table, measured anew (about a minute).
 parity: $(VENV)/.installed
 	$(BIN)/python docs/build.py --parity
+
+# The paper's experiments on a9a and gisette; finished stages are kept, so that an interrupted run goes on.
+reproduce: $(VENV)/.installed
+	$(BIN)/plait reproduce --summary docs/reproduction.md
 
 # Real data sets are read from PLAIT_DATA; the jobs that need an absent one are skipped, and say so.
 bench: $(VENV)/.installed

@@ -18,6 +18,7 @@ from plait._version import __version__
 from plait.commands import cert, predict, privacy, run
 from plait.commands.doctor import doctor
 from plait.commands.init import init
+from plait.commands.reproduce import reproduce
 from plait.errors import PlaitError
 from plait.history import Round
 from plait.protocol import Observer
@@ -46,6 +47,7 @@ app.command()(run.party)
 app.command()(predict.predict)
 app.command()(predict.evaluate)
 app.command()(predict.serve)
+app.command()(reproduce)
 
 
 @app.callback()

@@ -11,14 +11,12 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 import numpy as np
-import scipy.linalg
 
 from plait.composite import CompositeProblem, Quadratic
-from plait.matrix import Features
+from plait.matrix import Features, eigen
 from plait.penalties import Penalty
 from plait.types import Array
 
-_RANK_TOLERANCE = 1e-12
 _GRADED = 1e8  # squared column norms further apart than this lose digits in a common eigendecomposition
 _ACTIVE_LIMIT = 1000
 
@@ -41,14 +39,10 @@ class PrimalRidge(LocalSolver):
     Columns of very different size are brought to one size first; then there is one decomposition per rho and lambda.
     """
 
-    @cached_property
-    def _eigen(self) -> tuple[Array, Array]:
-        return _eigen(self.features.gram)
-
     def solve(self, kappa: float, centre: Array, shift: Array, adjoint: Array) -> Array:
         if self.features.graded(_GRADED):
             return self._solve_graded(kappa, self.features.gram @ centre - adjoint)
-        e, q = self._eigen
+        e, q = self.features.gram_eigen
         target = kappa * (e * (q.T @ centre) - q.T @ adjoint)
         scale = kappa * e + self.penalty.ridge
         return q @ np.divide(target, scale, out=np.zeros_like(target), where=e > 0)
@@ -65,18 +59,14 @@ class PrimalRidge(LocalSolver):
         matrix[np.diag_indices(matrix.shape[0])] += self.penalty.ridge
         size = np.sqrt(np.diag(matrix))
         unit = 1 / np.where(size > 0, size, 1.0)
-        return (unit, *_eigen(matrix * np.outer(unit, unit)))
+        return (unit, *eigen(matrix * np.outer(unit, unit)))
 
 
 class DualRidge(LocalSolver):
     """Quadratic penalty, d > N: x = D^T alpha, and one eigendecomposition of D D^T serves them all."""
 
-    @cached_property
-    def _eigen(self) -> tuple[Array, Array]:
-        return _eigen(self.features.dual_gram)
-
     def solve(self, kappa: float, centre: Array, shift: Array, adjoint: Array) -> Array:
-        e, q = self._eigen
+        e, q = self.features.dual_eigen
         target = kappa * (q.T @ (self.features.forward(centre) - shift))
         alpha = np.divide(target, kappa * e + self.penalty.ridge, out=np.zeros_like(target), where=e > 0)
         return self.features.adjoint(q @ alpha)
@@ -160,9 +150,3 @@ def conjugate_gradients(
         rz, previous = float(r @ z), rz
         p = z + (rz / previous) * p
     return x
-
-
-def _eigen(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues, those that are numerically zero set to zero, and eigenvectors."""
-    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
-    return np.where(values > _RANK_TOLERANCE * max(values[-1], 0.0), values, 0.0), vectors

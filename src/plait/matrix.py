@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 import scipy.sparse as sp
 
 from plait.types import Array
 
+_RANK_TOLERANCE = 1e-12
 GRAM_LIMIT = 4096
 """The largest side of a dense d x d (or N x N) matrix that plait forms: 128 MiB of float64."""
 
@@ -34,6 +36,11 @@ class Features:
         """D^T D, d x d."""
         return self.weighted_gram(None)
 
+    @cached_property
+    def gram_eigen(self) -> tuple[Array, Array]:
+        """The eigenvalues (d,), ascending, and eigenvectors (d, d) of D^T D."""
+        return eigen(self.gram)
+
     def gram_of(self, columns: npt.NDArray[np.intp]) -> Array:
         """D_c^T D_c for a few columns c."""
         return Features(self.matrix[:, columns]).gram
@@ -43,6 +50,11 @@ class Features:
         """D D^T, N x N."""
         k = self.matrix @ self.matrix.T
         return k.toarray() if self.sparse else k
+
+    @cached_property
+    def dual_eigen(self) -> tuple[Array, Array]:
+        """The eigenvalues (N,), ascending, and eigenvectors (N, N) of D D^T."""
+        return eigen(self.dual_gram)
 
     def weighted_gram(self, weights: Array | None) -> Array:
         """D^T diag(weights) D, d x d; weights >= 0, None for ones."""
@@ -97,3 +109,9 @@ def clip_rows(matrix: Any, radius: float | None) -> Any:
     squares = matrix.multiply(matrix) if sp.issparse(matrix) else np.square(matrix)
     factor = 1 / np.maximum(1.0, np.sqrt(np.asarray(squares.sum(axis=1)).ravel()) / radius)
     return sp.diags(factor) @ matrix if sp.issparse(matrix) else matrix * factor[:, None]
+
+
+def eigen(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, those that are numerically zero set to zero, and eigenvectors."""
+    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
+    return np.where(values > _RANK_TOLERANCE * max(values[-1], 0.0), values, 0.0), vectors

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from plait.data.parts import Part
 from plait.errors import SettingError
 from plait.losses import Loss
-from plait.matrix import Features
 from plait.messages import Broadcast, Share
 from plait.methods.auto import Choice
 from plait.methods.base import Block, Method, Task
@@ -103,7 +102,7 @@ class Session:
 
     def _party(self, part: Part, book: Book, method: Method) -> Party:
         problem = self.problem
-        block = Block(Features(part.matrix), problem.penalties[part.name], problem.loss, problem.weights)
+        block = Block(part.features, problem.penalties[part.name], problem.loss, problem.weights)
         return Party(part.name, block, party_method(method, self.policy, problem.names, book, block))
 
     def _choice(self) -> Choice:

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 import plait
+from plait.data.parts import read_parts
 from plait.penalties import Penalty
 
 N, WIDTHS, LAMBDA = 30, (3, 2, 4), 0.05
@@ -215,3 +216,34 @@ def test_proximal_converges_for_every_rho(rho: float) -> None:
     )
     best = plait.fit([np.hstack(parts)], labels, penalty=plait.L1(0.01), stopping=plait.Stopping(3000, tol=1e-9))
     assert fit.objective == pytest.approx(best.objective, rel=1e-8)
+
+
+def test_an_unguarded_run_goes_wherever_it_goes() -> None:
+    method, rule = plait.Jacobi(rho=2.0), plait.Stopping(max_rounds=40, tol=0, guarded=False)
+    with pytest.warns(plait.ConvergenceWarning):
+        fit = plait.fit(
+            [np.ones((2, 1))] * 3,
+            [1.0, 2.0],
+            loss=plait.Squared(),
+            penalty=plait.L2(0.1),
+            method=method,
+            stopping=rule,
+        )
+    assert fit.rounds == 40
+    assert fit.objective > 1e3 * fit.history[0].objective
+
+
+@pytest.mark.filterwarnings("ignore::plait.ConvergenceWarning")
+def test_runs_on_the_same_parts_share_their_factorisation() -> None:
+    rng = np.random.default_rng(0)
+    parts = read_parts([rng.normal(size=(30, 4)), rng.normal(size=(30, 3))])
+    y = np.sign(rng.normal(size=30))
+    method, rule = plait.Jacobi(rho=0.5), plait.Stopping(max_rounds=5, tol=0)
+    first = plait.fit({p.name: p for p in parts}, y, method=method, stopping=rule)
+    factor = parts[0].features.gram_eigen
+    again = plait.fit({p.name: p for p in parts}, y, method=method, stopping=rule)
+    fresh = plait.fit({p.name: p.matrix for p in parts}, y, method=method, stopping=rule)
+    assert parts[0].features.gram_eigen is factor
+    for name, weights in first.weights.items():
+        np.testing.assert_array_equal(weights, again.weights[name])
+        np.testing.assert_array_equal(weights, fresh.weights[name])

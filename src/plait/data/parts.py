@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from plait.errors import DataTypeError, InputError
+from plait.matrix import Features
 from plait.types import Array
 
 
@@ -18,6 +20,11 @@ class Part:
     name: str
     matrix: Any
     columns: tuple[str, ...]
+
+    @cached_property
+    def features(self) -> Features:
+        """The matrix as an operator; runs on the same part share what it has factorised."""
+        return Features(self.matrix)
 
 
 def read_parts(parts: Any) -> tuple[Part, ...]:

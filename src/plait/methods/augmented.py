@@ -49,6 +49,13 @@ class Augmented(Method):
                 f"Augmented is for losses with kinks. Found {loss!r}, which is smooth. Use plait.Subspace()."
             )
         self.subspace.check_penalties(penalties)
+        walled = [name for name, penalty in penalties.items() if penalty.feasible is not None]
+        if walled and len(penalties) > 1:
+            # Within walls the coordinator can only go back and forth on each party's step, and with kinks that stalls.
+            raise SettingError(
+                f"Augmented takes constraints only from a party that is alone. Found {penalties[walled[0]]!r} at party "
+                f"{walled[0]!r}. {self.remedy}"
+            )
 
     def party_side(self, block: Block) -> PartySide:
         return SubspaceParty(block)
@@ -97,7 +104,7 @@ class AugmentedCoordinator(CoordinatorSide):
         complete = replace(self._measured(state, before.objective).measured, lyapunov=before.lyapunov, dual=before.dual)
         after = self._measured(replace(state, inner=inner), inner.measured.objective)
         gap = after.measured.primal * max(abs(after.measured.objective), 1e-300)
-        return (self._moved(after) if inner.decreases[-1] <= _INNER * gap else after), complete
+        return (self._moved(after, gap) if inner.decreases[-1] <= _INNER * gap else after), complete
 
     def _measured(self, state: AugmentedState, inner_objective: float) -> AugmentedState:
         """The objective itself, and in `primal` its distance from the lower bound, relative."""
@@ -109,8 +116,11 @@ class AugmentedCoordinator(CoordinatorSide):
         round_ = state.inner.measured.round
         return replace(state, measured=Measured(round_, objective, gap, np.nan, rho=state.rho))
 
-    def _moved(self, state: AugmentedState) -> AugmentedState:
-        """u <- u + z - s, with a larger rho."""
+    def _moved(self, state: AugmentedState, gap: float) -> AugmentedState:
+        """u <- u + z - s, with a larger rho.
+
+        The new lower bound is no lower than the old one, so at most about `gap` is left to gain.
+        """
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
         rho = min(_GROWTH * state.rho, _MOST_GROWTH * self.first_rho)
@@ -118,7 +128,7 @@ class AugmentedCoordinator(CoordinatorSide):
         new = Envelope(task.loss, rho, u)
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
-        return replace(state, inner=replace(state.inner, measured=measured, decreases=()), u=u, rho=rho)
+        return replace(state, inner=replace(state.inner, measured=measured, decreases=(gap,)), u=u, rho=rho)
 
     def closed(self, state: AugmentedState, shares: Mapping[str, Share]) -> Measured:
         final = self._side(state.u, state.rho).closed(state.inner, shares)

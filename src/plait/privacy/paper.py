@@ -124,7 +124,11 @@ class ColumnNoise:
     @classmethod
     def of(cls, gram: Floats) -> "ColumnNoise":
         """From D^T D, d x d."""
-        values, vectors = np.linalg.eigh(gram)
+        return cls.of_eigen(*np.linalg.eigh(gram))
+
+    @classmethod
+    def of_eigen(cls, values: Floats, vectors: Floats) -> "ColumnNoise":
+        """From the eigenvalues (d,), ascending, and eigenvectors (d, d) of D^T D."""
         kept = values > RANK_TOLERANCE * values[-1]
         if not (values[-1] > 0 and kept.any()):
             raise InputError("The paper's noise needs a matrix that is not zero. Found rank 0.")

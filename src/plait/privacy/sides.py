@@ -106,7 +106,8 @@ class PaperSide(PartySide):
         self.mechanism = mechanism
         self.block = block
         self.book = book
-        self.noise = ColumnNoise.of(block.features.gram)
+        self.noise = ColumnNoise.of_eigen(*block.features.gram_eigen)
+        self.data = digest(block.features.matrix)
         self.clean = SharingParty(block, memory=0)
 
     def start(self) -> PartyState:
@@ -123,7 +124,7 @@ class PaperSide(PartySide):
             f"share with noise of rank {self.noise.rank} of {self.block.features.columns}",
             self.mechanism.cost,
             self.mechanism,
-            digest(self.block.features.matrix, state.x, broadcast.vector, broadcast.scalars),
+            self.data + digest(state.x, broadcast.vector, broadcast.scalars),
             lambda stream: moved + self.noise.sample(sigma, stream) if sigma else moved,
         )
         scalars = np.array([self.block.penalty.value(x), share.scalars[1]])

@@ -158,3 +158,10 @@ def test_credit_has_a_bank_and_a_partner() -> None:
     for part in data.parts.values():
         np.testing.assert_allclose(part.mean(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(part.std(axis=0), 1)
+
+
+@needs_gisette
+def test_the_origin_of_every_gisette_column_is_known() -> None:
+    origins = plait.datasets.gisette_origins()
+    assert np.bincount(origins).tolist() == [1000, 1867, 1899, 234]
+    assert not origins[:1000].any()

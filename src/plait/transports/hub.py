@@ -158,7 +158,9 @@ class Hub:
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
             yield control.encode(Welcome(self._terms.run, self._terms.key))
-            ready = control.expect(_next(incoming), Ready)
+            ready = control.expect(_next(incoming), Ready, Finished)
+            if isinstance(ready, Finished):
+                raise _Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
             assert isinstance(ready, Ready)
             self._compare(desk.name, ready)
             again = self._seat(desk, session, ready)

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick bench-growth bench-transport lint docs parity reproduce clean
+.PHONY: demo test test-all bench bench-quick bench-growth bench-transport bench-align lint docs parity reproduce clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ test-all: $(VENV)/.installed
 
 bench-transport: $(VENV)/.installed
 	$(BIN)/python benchmarks/transport.py --wan
+
+# A million ids at each of two parties: some minutes.
+bench-align: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.alignment
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-_PACKAGES = ("plait", "numpy", "scipy", "scikit-learn", "skglm", "numba", "threadpoolctl")
+_PACKAGES = ("plait", "numpy", "scipy", "scikit-learn", "skglm", "numba", "threadpoolctl", "rbcl")
 
 
 def environment() -> dict[str, Any]:

@@ -138,6 +138,8 @@ def convert(value: Any, hint: Any, where: str) -> Any:
         if value not in arguments:
             raise ConfigError(f"{where} must be one of {', '.join(map(repr, arguments))}. Found {value!r}.")
         return value
+    if origin is tuple and isinstance(value, str):
+        value = [value] if value else []
     if origin is tuple and isinstance(value, list):
         return tuple(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
     if isinstance(hint, type) and issubclass(hint, Enum):

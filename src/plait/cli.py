@@ -16,6 +16,7 @@ from rich.table import Table
 
 from plait._version import __version__
 from plait.commands import cert, predict, privacy, run
+from plait.commands.align import align
 from plait.commands.doctor import doctor
 from plait.commands.init import init
 from plait.commands.reproduce import reproduce
@@ -41,6 +42,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the result, no 
 app.command()(init)
 app.add_typer(cert.app, name="cert")
 app.command()(doctor)
+app.command()(align)
 app.command()(run.fit)
 app.command()(run.coordinator)
 app.command()(run.party)

@@ -7,6 +7,7 @@ lowers the objective, so the iteration is a descent method whatever the penalty.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -72,17 +73,18 @@ class CompositeProblem:
         self.penalty = penalty
         self.quadratic = quadratic
         self.t = quadratic.steps(penalty.separable)
+        self.units = np.sqrt(self.t)
 
     def solve(self, linear: Array, scale: float, start: Array, tolerance: float, bursts: int = 100) -> Array:
-        """The minimiser, to a fixed-point residual of `tolerance` relative to the largest entry of `linear`."""
+        """The minimiser, to a fixed-point residual of `tolerance` relative to `linear`, each column in its own unit."""
         run = _Run(self, linear, scale)
         here = run.at(self._prox(start, np.zeros_like(self.t), scale))
-        goal = tolerance * max(float(np.abs(linear).max(initial=0.0)), 1e-300)
+        goal = tolerance * run.size
         burst = _FIRST_BURST
         for _ in range(bursts):
             w = here.x - self.t * (here.qx - linear)
             target = self._prox(w, self.t, scale)
-            residual = float(np.max(np.abs(here.x - target) / self.t, initial=0.0))
+            residual = float(np.max(np.abs(here.x - target) / self.units, initial=0.0))
             if residual <= goal:
                 break
             better = run.newton(here, w, target, residual)
@@ -108,6 +110,10 @@ class _Run:
     scale: float
     caution: float = 1.0
     """By how much more than usual Newton steps are damped: they failed on a singular Q."""
+
+    @cached_property
+    def size(self) -> float:
+        return max(float((np.abs(self.linear) * self.problem.units).max(initial=0.0)), 1e-300)
 
     def at(self, x: Array) -> _Point:
         qx = self.problem.quadratic.apply(x)
@@ -147,7 +153,7 @@ class _Run:
         move = gap.copy()
         move[on] = 0.0
         rhs = gap[on]
-        damping = max(1e-13, min(1e-3, 1e-2 * residual / max(float(np.abs(self.linear).max()), 1e-300)))
+        damping = max(1e-13, min(1e-3, 1e-2 * residual / self.size))
         damping = min(self.caution * damping, 0.5)
         inner = -t[on, None] * quadratic.block(on)
         inner[np.diag_indices(on.size)] += 1 - damping

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, SettingError
@@ -81,6 +82,8 @@ class Job:
     """Whether records have weights, which the label party's file names and every party is told."""
     policy: Policy = field(default_factory=Policy)
     """Who protects what; the same job on the same data is the same release, wherever it runs."""
+    alignment: AlignmentOptions | None = None
+    """How the common rows are found first; None when all files hold the same rows in the same order."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
 
@@ -95,21 +98,25 @@ class DataOptions:
     """Where a party's rows lie.
 
     file         CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file
-    id           the column that names the rows; empty for files without one
+    id           the column that names the rows, or a list of columns; empty for files without one
     label        the label column (coordinator only)
     weight       a column of sample weights (coordinator only, with model.weighted in the job)
     columns      the columns to use; empty for all others
     drop         columns to leave out
     score        new rows for `plait predict` and `plait evaluate`
+    repeated_ids before an alignment: "refuse"; "first" keeps the first row of each; "drop" drops them all
+    missing_ids  before an alignment: "refuse", or "drop" the rows
     """
 
     file: str
-    id: str = ""
+    id: tuple[str, ...] = ()
     label: str = ""
     weight: str = ""
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     score: str = ""
+    repeated_ids: Repeated = "refuse"
+    missing_ids: Missing = "refuse"
 
 
 @dataclass(frozen=True)
@@ -174,9 +181,8 @@ def read_job(path: Path) -> Job:
     table = _read(path, "a job file")
     digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
     where = path.name
-    _need_keys(
-        table, where, ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run", "privacy")
-    )
+    sections = ("coordinator", "model", "method", "stopping", "run", "privacy", "alignment")
+    _need_keys(table, where, ("format", "name", "parties", *sections))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
@@ -200,6 +206,7 @@ def read_job(path: Path) -> Job:
         weighted=convert(model.get("weighted", False), bool, f"{where}: model.weighted"),
         policy=replace(policy, run=f"{name}-{_release(table)}"),
         run=build(RunOptions, table.get("run", {}), f"{where}: run"),
+        alignment=build(AlignmentOptions, table["alignment"], f"{where}: alignment") if "alignment" in table else None,
         digest=digest,
     )
 

@@ -94,7 +94,8 @@ class Logistic(_Classification):
     curvature: ClassVar[float] = 0.25
 
     def value(self, z: Array, y: Array) -> Array:
-        return np.logaddexp(0.0, -y * z)
+        m = -y * z
+        return np.maximum(m, 0.0) + np.log1p(np.exp(-np.abs(m)))
 
     def gradient(self, z: Array, y: Array) -> Array:
         return -y * expit(-y * z)
@@ -106,7 +107,7 @@ class Logistic(_Classification):
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The gradient -y / (1 + exp(y z)) shows the label, by its sign, and the score."""
         a = np.clip(np.abs(gradient), 1e-300, 1 - 1e-16)
-        score = -np.sign(gradient) * (np.log1p(-a) - np.log(a))
+        score = -np.sign(gradient) * np.log((1 - a) / a)
         return Seen(score, np.ones(a.shape, dtype=bool), a * (1 - a))
 
     def slope(self) -> float:

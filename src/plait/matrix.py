@@ -15,6 +15,11 @@ GRAM_LIMIT = 4096
 """The largest side of a dense d x d (or N x N) matrix that plait forms: 128 MiB of float64."""
 
 
+_CROWDED = 0.25
+"""From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
+_ROWS_AT_ONCE = 1024
+
+
 class Features:
     """D with its products; a Gram matrix is formed at most once, and only when its side is at most GRAM_LIMIT."""
 
@@ -56,15 +61,14 @@ class Features:
         """The eigenvalues (N,), ascending, and eigenvectors (N, N) of D D^T."""
         return eigen(self.dual_gram)
 
-    def weighted_gram(self, weights: Array | None) -> Array:
+    def weighted_gram(self, weights: Array | None, dtype: npt.DTypeLike = np.float64) -> Array:
         """D^T diag(weights) D, d x d; weights >= 0, None for ones."""
         d = self.matrix
-        if self.sparse:
-            scaled = d if weights is None else d.multiply(weights[:, None]).tocsr()
-            return (d.T @ scaled).toarray()
-        if weights is None:
+        if self.sparse and d.nnz < _CROWDED * d.shape[0] * d.shape[1]:
+            return (d.T @ (d if weights is None else _scaled_rows(d, weights))).toarray()
+        if weights is None and not self.sparse:
             return d.T @ d
-        return _chunked_gram(d, weights)
+        return _chunked_gram(d, weights, dtype)
 
     @cached_property
     def column_squares(self) -> Array:
@@ -75,7 +79,8 @@ class Features:
         """The diagonal of D^T diag(weights) D, (d,)."""
         w = np.ones(self.rows) if weights is None else weights
         if self.sparse:
-            return np.asarray(self.matrix.multiply(self.matrix).T @ w)
+            d = self.matrix
+            return np.asarray(type(d)((d.data * d.data, d.indices, d.indptr), shape=d.shape).T @ w)
         return np.einsum("ij,ij,i->j", self.matrix, self.matrix, w)
 
     def graded(self, ratio: float) -> bool:
@@ -92,12 +97,19 @@ class Features:
         return self.rows <= GRAM_LIMIT
 
 
-def _chunked_gram(d: Any, weights: Array, rows_at_once: int = 8192) -> Array:
+def _scaled_rows(d: Any, weights: Array) -> Any:
+    """diag(weights) D for a CSR matrix, which shares its indices with D."""
+    return type(d)((d.data * np.repeat(weights, np.diff(d.indptr)), d.indices, d.indptr), shape=d.shape)
+
+
+def _chunked_gram(d: Any, weights: Array | None, dtype: npt.DTypeLike) -> Array:
     """sum over row chunks of (sqrt(w) D)^T (sqrt(w) D): BLAS-3 speed without a second copy of D."""
-    root = np.sqrt(weights)
-    total = np.zeros((d.shape[1], d.shape[1]))
-    for start in range(0, d.shape[0], rows_at_once):
-        chunk = d[start : start + rows_at_once] * root[start : start + rows_at_once, None]
+    total = np.zeros((d.shape[1], d.shape[1]), dtype)
+    for start in range(0, d.shape[0], _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        chunk = (d[rows].toarray() if sp.issparse(d) else d[rows]).astype(dtype)
+        if weights is not None:
+            chunk *= np.sqrt(weights[rows, None]).astype(dtype)
         total += chunk.T @ chunk
     return total
 

@@ -1,4 +1,4 @@
-"""All that may leave a process during training: one vector and a few scalars each way."""
+"""All that may leave a process: one vector and a few scalars each way in training, parcels of bytes before it."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -53,3 +53,20 @@ class Broadcast(Message):
 @dataclass(frozen=True)
 class Share(Message):
     """Party to coordinator."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Alignment, both ways: what is asked or said, about whose set, from which place on, how many, and raw bytes."""
+
+    what: str
+    owner: str = ""
+    start: int = 0
+    count: int = 0
+    data: bytes = b""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all of it."""
+        heading = f"{self.what} {self.owner} {self.start} {self.count} ".encode()
+        return hashlib.sha256(heading + self.data).hexdigest()

@@ -91,10 +91,13 @@ def run(
         reason = stopping.reason(now, complete, recorder.seconds)
         if reason is not None:
             break
-    requests = coordinator.closing()
-    shares = transport.exchange(requests)
-    recorder.sent(next(iter(requests.values())).round, requests, shares)
-    final = coordinator.close(shares)
-    recorder.complete(final)
+    if complete is not None and complete.round == now.round:
+        final = complete
+    else:
+        requests = coordinator.closing()
+        shares = transport.exchange(requests)
+        recorder.sent(next(iter(requests.values())).round, requests, shares)
+        final = coordinator.close(shares)
+        recorder.complete(final)
     watch.accept(final)
     return Outcome(recorder.history(), reason)

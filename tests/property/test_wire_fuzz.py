@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from plait.errors import ProtocolError
-from plait.messages import Broadcast, Message, Share
+from plait.messages import Broadcast, Message, Parcel, Share
 from plait.transports import control
-from plait.transports.wire import Assembler, Kind, frames, unpack
+from plait.transports.wire import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 ROWS = 40
 
@@ -26,7 +26,8 @@ def seeds() -> list[bytes]:
         control.Ready(ROWS, "cd" * 32, 4),
         control.Query(["a", "b"]),
     ]
-    return [f for m in messages for f in frames(m, 2)] + [control.encode(c) for c in controls]
+    parcels = [pack_parcel(Parcel("take", "shop", 7, 3, rng.bytes(96)), 2), pack_parcel(Parcel("check"), 2)]
+    return [f for m in messages for f in frames(m, 2)] + [control.encode(c) for c in controls] + parcels
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -58,6 +59,8 @@ def fuzz(count: int) -> None:
             frame = unpack(data)
             if frame.kind is Kind.CONTROL:
                 control.decode(frame)
+            elif frame.kind is Kind.PARCEL:
+                unpack_parcel(frame)
             else:
                 done = assemblers[kind].add(frame)
                 assert done is None or done.message.vector is None or np.isfinite(done.message.vector).all()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import plait
+from plait.alignment.ids import AlignmentOptions
 from plait.choices import LOSSES, METHODS, PENALTIES
 from plait.commands import templates
 from plait.config import (
@@ -116,6 +117,8 @@ def test_templates_show_every_option_and_every_name() -> None:
         for option in fields(kind):
             assert f"{option.name} = " in templates.JOB
     party = templates.PARTY + templates.LABEL + templates.LISTEN
+    for option in fields(AlignmentOptions):
+        assert f"# {option.name} = " in templates.JOB
     for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions):
         for option in fields(kind):
             assert f"{option.name} = " in party

@@ -135,10 +135,18 @@ def test_stops_at_the_objective_that_was_asked_for(problem: tuple[list[np.ndarra
 
 
 def test_stops_when_both_residuals_reach_the_tolerance(problem: tuple[list[np.ndarray], np.ndarray]) -> None:
-    fit = plait.fit(*problem, penalty=plait.L2(0.1), stopping=Stopping(max_rounds=500, tol=1e-4))
+    stopping = Stopping(max_rounds=500, tol=1e-4)
+    fit = plait.fit(*problem, penalty=plait.L2(0.1), method=plait.Proximal(), stopping=stopping)
     assert fit.converged
     assert max(fit.history[-1].primal, fit.history[-1].dual) <= 1e-4
     assert all(max(record.primal, record.dual) > 1e-4 for record in fit.history[:-1])
+
+
+def test_subspace_stops_one_round_after_the_tolerance(problem: tuple[list[np.ndarray], np.ndarray]) -> None:
+    fit = plait.fit(*problem, penalty=plait.L2(0.1), stopping=Stopping(max_rounds=500, tol=1e-4))
+    assert fit.converged
+    assert max(fit.history[-1].primal, fit.history[-1].dual) <= 1e-4
+    assert all(record.dual > 1e-4 for record in fit.history[:-2])
 
 
 def test_history_becomes_a_table(problem: tuple[list[np.ndarray], np.ndarray]) -> None:
@@ -219,6 +227,6 @@ def test_rank_deficient_and_badly_scaled_columns_converge() -> None:
     labels = np.where(base @ rng.standard_normal(12) + 2 * rng.standard_normal(150) > 0, 1.0, -1.0)
     parts = np.array_split(x, 6, axis=1)
     for penalty in (plait.L2(1e-3), plait.L1(1e-3)):
-        fit = plait.fit(parts, labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-6))
+        fit = plait.fit(parts, labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-8))
         pooled = plait.fit([x], labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-9))
         assert fit.objective == pytest.approx(pooled.objective, rel=1e-6)

@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from plait.commands.failures import reports_errors
-from plait.commands.run import Anywhere, Config, Insecure, JobFile, listen_address, security_of
+from plait.commands.options import Anywhere, Config, Insecure, JobFile, listen_address, security_of
 from plait.config import read_job, read_party
-from plait.deployment.coordinating import Listen
 from plait.deployment.doctor import FAIL, PASS, WARN, Finding, examine
-from plait.deployment.partaking import Dial
+from plait.deployment.places import Dial, Listen
 from plait.errors import CertificateError
 from plait.transports.tls import PlainText, Security
 

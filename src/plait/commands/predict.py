@@ -7,13 +7,12 @@ import typer
 from scipy.special import expit
 
 from plait.commands.failures import reports_errors
-from plait.commands.run import Anywhere, Config, Insecure, JobFile, Log, LogOption, listen_address, security_of
+from plait.commands.options import Anywhere, Config, Insecure, JobFile, Log, LogOption, listen_address, security_of
 from plait.commands.watching import watcher
 from plait.config import Job, PartyFile, read_job, read_party
-from plait.deployment.coordinating import Listen
 from plait.deployment.folder import RunFolder
 from plait.deployment.loading import load_labels
-from plait.deployment.partaking import Dial
+from plait.deployment.places import Dial, Listen
 from plait.deployment.scoring import PREDICT, SERVE, Scores, help_score
 from plait.deployment.scoring import predict as predict_jointly
 from plait.deployment.serving import ServeOptions

@@ -11,6 +11,13 @@ name = "bank"                    # its certificate must carry this name
 address = "127.0.0.1:7443"       # host:port that every party can reach: the one inbound port of the job
 patience = 600                   # seconds that a party may be missing before the run ends
 
+# [alignment]                    # find the common rows first, privately; without it all files must hold the same rows
+# trim = true                    # compare ids without white space at their ends,
+# case = "keep"                  # "fold": without regard to upper and lower case,
+# unicode = "NFC"                # in this normal form: "NFC", "NFKC" or "none"
+# min_rows = 100                 # refuse to go on with fewer common samples
+# max_rows = 100_000_000         # refuse a party that brings more ids
+
 [model]
 loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}
 penalty = {{ name = "l2", alpha = 1e-4 }}
@@ -48,7 +55,9 @@ runs = "runs"                    # where run folders go; paths are relative to t
 
 [data]
 file = "{name}.csv"              # CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz)
-id = "customer"                  # the column that names the rows; all parties need the same rows in the same order
+id = "customer"                  # the column that names the rows, or a list of columns
+repeated_ids = "refuse"          # before an alignment; "first" keeps the first row of each id, "drop" drops them all
+missing_ids = "refuse"           # before an alignment; "drop" drops rows without an id
 {label}
 columns = []                     # the columns to use; empty for all others
 drop = []                        # columns to leave out

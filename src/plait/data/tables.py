@@ -3,7 +3,8 @@
 import csv
 import hashlib
 import hmac
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 
 from plait.errors import InputError
 
+Reader = Callable[[Path, tuple[str, ...]], Any]
 _MISSING = {"", "na", "nan", "null", "none", "n/a"}
 
 
@@ -29,6 +31,10 @@ class Table:
     def rows(self) -> int:
         return int(self.numbers.shape[0])
 
+    def pick(self, rows: Any, ids: tuple[str, ...]) -> "Table":
+        """These rows (n,) in this order, under these ids."""
+        return Table(ids, self.numbers[rows], self.names, {name: texts[rows] for name, texts in self.texts.items()})
+
     def column(self, name: str) -> Any:
         """One column, (N,), of numbers or texts."""
         if name in self.texts:
@@ -39,8 +45,8 @@ class Table:
         return np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
 
 
-def read_table(path: Path, id_column: str = "") -> Table:
-    """A file by its extension; without an id column the rows are numbered."""
+def read_table(path: Path, id_columns: str | tuple[str, ...] = (), distinct: bool = True) -> Table:
+    """A file by its extension; without id columns the rows are numbered; `distinct` refuses repeated ids."""
     readers = {
         ".csv": _read_csv,
         ".parquet": _read_parquet,
@@ -49,12 +55,28 @@ def read_table(path: Path, id_column: str = "") -> Table:
         ".npy": _read_numpy,
         ".npz": _read_numpy,
     }
+    names = (id_columns,) if isinstance(id_columns, str) and id_columns else tuple(id_columns)
+    table = _choose(path, readers)(path, names)
+    if distinct and names and len(set(table.ids)) != table.rows:
+        raise InputError(
+            f"the ids in {path.name} must be different. Found {table.rows - len(set(table.ids))} repeated."
+        )
+    return table
+
+
+def read_id_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+    """The values of the id columns alone, as they stand in the file: the other columns need no memory."""
+    readers = {".csv": _csv_columns, ".parquet": _parquet_columns, ".npy": _numpy_columns, ".npz": _numpy_columns}
+    return _choose(path, readers)(path, names)
+
+
+def _choose(path: Path, readers: Mapping[str, Reader]) -> Reader:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"a data file must end in {', '.join(readers)}. Found {path.name!r}.")
     if not path.is_file():
         raise InputError(f"the data file must be at {path}. Found no such file.")
-    return reader(path, id_column)
+    return reader
 
 
 def keyed_digest(ids: Sequence[str], key: bytes) -> str:
@@ -66,33 +88,74 @@ def keyed_digest(ids: Sequence[str], key: bytes) -> str:
     return seal.hexdigest()
 
 
-def _read_csv(path: Path, id_column: str) -> Table:
+def _csv_rows(path: Path) -> Iterator[list[str]]:
+    """The header, then the rows, each as long as the header."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             header = next(reader, [])
-            rows = list(reader)
+            yield header
+            number = 1
+            for number, row in enumerate(reader, start=2):
+                if len(row) != len(header):
+                    raise InputError(f"{path.name}, line {number} must have {len(header)} fields. Found {len(row)}.")
+                yield row
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path.name} must be a CSV file in UTF-8. Found: {error}.") from error
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise InputError(f"{path.name}, line {number} must have {len(header)} fields. Found {len(row)}.")
-    if not rows:
+    if number == 1:
         raise InputError(f"{path.name} must have a header and at least one row. Found {len(header)} fields and no row.")
-    return _from_columns(path, dict(zip(header, zip(*rows, strict=True), strict=True)), id_column)
 
 
-def _read_parquet(path: Path, id_column: str) -> Table:
+def _read_csv(path: Path, id_columns: tuple[str, ...]) -> Table:
+    header, *rows = _csv_rows(path)
+    return _from_columns(path, dict(zip(header, zip(*rows, strict=True), strict=True)), id_columns)
+
+
+def _csv_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+    rows = _csv_rows(path)
+    header = next(rows)
+    _need_columns(path, names, header)
+    places = [header.index(name) for name in names]
+    found: list[list[Any]] = [[] for _ in names]
+    for row in rows:
+        for column, place in zip(found, places, strict=True):
+            column.append(row[place])
+    return found
+
+
+def _parquet() -> Any:
     try:
         from pyarrow import parquet
     except ImportError as error:
         raise InputError("Parquet files need pyarrow. Install it: pip install 'plait[parquet]'.") from error
-    table = parquet.read_table(path)
-    return _from_columns(path, {name: table.column(name).to_pylist() for name in table.column_names}, id_column)
+    return parquet
 
 
-def _from_columns(path: Path, columns: dict[str, Any], id_column: str) -> Table:
-    ids = _ids(path, columns, id_column)
+def _read_parquet(path: Path, id_columns: tuple[str, ...]) -> Table:
+    table = _parquet().read_table(path)
+    return _from_columns(path, {name: table.column(name).to_pylist() for name in table.column_names}, id_columns)
+
+
+def _parquet_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+    _need_columns(path, names, _parquet().read_schema(path).names)
+    table = _parquet().read_table(path, columns=list(names))
+    return [table.column(name).to_pylist() for name in names]
+
+
+def _numpy_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+    arrays = _arrays(path)
+    _need_columns(path, names, sorted(arrays))
+    return [list(arrays[name].reshape(-1).tolist()) for name in names]
+
+
+def _need_columns(path: Path, names: tuple[str, ...], found: Sequence[str]) -> None:
+    for name in names:
+        if name not in found:
+            raise InputError(f"{path.name} must have the id column {name!r}. Found {', '.join(found)}.")
+
+
+def _from_columns(path: Path, columns: dict[str, Any], id_columns: tuple[str, ...]) -> Table:
+    ids = _ids(path, columns, id_columns)
     numbers: dict[str, Any] = {}
     texts: dict[str, Any] = {}
     for name, values in columns.items():
@@ -105,15 +168,15 @@ def _from_columns(path: Path, columns: dict[str, Any], id_column: str) -> Table:
     return Table(ids, np.ascontiguousarray(matrix), tuple(numbers), texts)
 
 
-def _ids(path: Path, columns: dict[str, Any], id_column: str) -> tuple[str, ...]:
-    if not id_column:
+def _ids(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """One text per row; a JSON list of texts where several columns make the id."""
+    if not names:
         return tuple(str(i) for i in range(len(next(iter(columns.values())))))
-    if id_column not in columns:
-        raise InputError(f"{path.name} must have the id column {id_column!r}. Found {', '.join(columns)}.")
-    ids = tuple(str(v) for v in columns.pop(id_column))
-    if len(set(ids)) != len(ids):
-        raise InputError(f"the ids in {path.name} must be different. Found {len(ids) - len(set(ids))} repeated.")
-    return ids
+    _need_columns(path, names, list(columns))
+    parts = [[str(v) for v in columns.pop(name)] for name in dict.fromkeys(names)]
+    if len(parts) == 1:
+        return tuple(parts[0])
+    return tuple(json.dumps(row, ensure_ascii=False) for row in zip(*parts, strict=True))
 
 
 def _as_numbers(values: Sequence[Any]) -> Any:
@@ -134,10 +197,11 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _read_libsvm(path: Path, id_column: str) -> Table:
+def _read_libsvm(path: Path, id_columns: tuple[str, ...]) -> Table:
     from sklearn.datasets import load_svmlight_file
 
-    _no_ids(path, id_column)
+    if id_columns:
+        raise InputError(f"{path.name} cannot hold ids. Found id = {id_columns}. Leave it empty, or use CSV.")
     try:
         matrix, labels = load_svmlight_file(str(path))
     except ValueError as error:
@@ -147,32 +211,29 @@ def _read_libsvm(path: Path, id_column: str) -> Table:
     return Table(_numbered(matrix), both, (*names, "label"), {})
 
 
-def _read_numpy(path: Path, id_column: str) -> Table:
-    """A .npy matrix; or a .npz with X (N, d), and if wanted ids, columns and one array per further column."""
+def _arrays(path: Path) -> dict[str, Any]:
     try:
         loaded = np.load(path, allow_pickle=False)
+        return {"X": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except ValueError as error:
         raise InputError(f"{path.name} must hold plain arrays. Found: {error}.") from error
-    arrays: dict[str, Any] = {"X": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+
+
+def _read_numpy(path: Path, id_columns: tuple[str, ...]) -> Table:
+    """A .npy matrix; or a .npz with X (N, d), and if wanted ids, columns and one array per further column."""
+    arrays = _arrays(path)
     if "X" not in arrays or arrays["X"].ndim != 2:
         raise InputError(f"{path.name} must hold a matrix X with rows and columns. Found {sorted(arrays)}.")
     matrix = np.asarray(arrays.pop("X"), dtype=np.float64)
     named = arrays.pop("columns", None)
     names = [str(n) for n in named] if named is not None else [str(j) for j in range(matrix.shape[1])]
     ids = _numbered(matrix)
-    if id_column:
-        if id_column not in arrays:
-            raise InputError(f"{path.name} must hold the ids as {id_column!r}. Found {sorted(arrays)}.")
-        ids = tuple(str(v) for v in arrays.pop(id_column))
+    if id_columns:
+        ids = _ids(path, arrays, id_columns)
     for name, values in arrays.items():
         names.append(name)
         matrix = np.column_stack([matrix, np.asarray(values, dtype=np.float64)])
     return Table(ids, np.ascontiguousarray(matrix), tuple(names), {})
-
-
-def _no_ids(path: Path, id_column: str) -> None:
-    if id_column:
-        raise InputError(f"{path.name} cannot hold ids. Found id = {id_column!r}. Leave it empty, or use CSV.")
 
 
 def _numbered(matrix: Any) -> tuple[str, ...]:

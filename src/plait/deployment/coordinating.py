@@ -3,21 +3,24 @@
 import hmac
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from plait.alignment.aligner import Consent, agree
+from plait.alignment.order import Order
 from plait.choices import LOSSES
 from plait.config import Job, PartyFile
 from plait.data.tables import keyed_digest
-from plait.deployment.folder import COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
+from plait.deployment.aligning import Guest, Host, invite, missing_from
+from plait.deployment.folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
 from plait.deployment.journaled import Journaled
 from plait.deployment.loading import Labels, load_labels, load_rows, make_assignment
 from plait.deployment.partaking import open_participant, say_guarantees
 from plait.deployment.participant import StoredParty
+from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
@@ -30,18 +33,9 @@ from plait.storage.journal import Journal, NoJournal, window
 from plait.transports.control import Finished
 from plait.transports.desk import Desk
 from plait.transports.hub import Hub, Terms
-from plait.transports.tls import Security
 from plait.types import Array
 
 _MOST_ROUNDS_TOLD = 2000
-
-
-@dataclass(frozen=True)
-class Listen:
-    """Where the coordinator listens, and as whom."""
-
-    address: str
-    security: Security
 
 
 class Everyone:
@@ -79,15 +73,20 @@ class Everyone:
 class _Run:
     """One run at the coordinator: its folder, its parties, and how it ends."""
 
-    def __init__(self, job: Job, file: PartyFile, fresh: bool, lasting: bool, progress: Progress) -> None:
+    def __init__(
+        self, job: Job, file: PartyFile, guests: Sequence[Guest], fresh: bool, lasting: bool, progress: Progress
+    ) -> None:
         self.job = job
         self.file = file
+        self.guests = guests
         self.lasting = lasting
         self.progress = progress
-        self.labels = load_labels(job, file)
+        if job.alignment is None:
+            self.labels = load_labels(job, file)  # bad input ends before anything is written
         runs = file.path(file.runs)
-        folder = None if fresh else find_run(runs, COORDINATOR, job.digest, RESUMABLE)
-        self.resumed = folder is not None
+        statuses = (*RESUMABLE, ALIGNED) if lasting else (ALIGNED,)  # a simulation is simply run again
+        folder = None if fresh else find_run(runs, COORDINATOR, job.digest, statuses)
+        self.resumed = folder is not None and folder.checkpoint.exists()
         if folder is None:
             name, key = new_run()
             folder = RunFolder(runs / name / COORDINATOR)
@@ -96,15 +95,23 @@ class _Run:
             progress.say(f"resuming run {name}")
         self.folder, self.name, self.key = folder, name, key
         self.folder.begin(Status(name, job.digest, COORDINATOR, key))
-        self.ids = keyed_digest(self.labels.ids, bytes.fromhex(key))
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
         self.hub: Hub | None = None
 
+    def align(self, listen: Listen | None, remote: tuple[str, ...]) -> None:
+        """Find the common rows first, if the job says so."""
+        self.orders: dict[str, Order] = {}
+        if self.job.alignment is not None:
+            Host(self.job, self.guests, self.name, self.key, self.audit, self.progress).meet("fit", listen, remote)
+            self.orders = {guest.file.name: guest.order(self.name, self.key) for guest in self.guests}
+            self.labels = load_labels(self.job, self.file, order=self.orders[self.file.name])
+        self.ids = keyed_digest(self.labels.ids, bytes.fromhex(self.key))
+
     def admit_locally(self, files: Sequence[PartyFile]) -> None:
         """Let parties take part in this process."""
         for file in files:
-            rows = load_rows(self.job, file)
+            rows = load_rows(self.job, file, self.orders.get(file.name))
             party = open_participant(self.job, file, rows, self.name, self.key, self.lasting)
             self.local[file.name] = party
             _need_same_rows(file.name, self.labels, self.ids, party)
@@ -227,12 +234,15 @@ def coordinate(
     listen: Listen | None,
     progress: Progress,
     fresh: bool = False,
+    consent: Consent = agree,
 ) -> Path:
-    """Train the job, or resume it; returns the coordinator's run folder."""
+    """Align and train the job, or resume it; returns the coordinator's run folder."""
     with threadpool_limits(job.run.threads):
-        lasting = listen is not None  # a simulation is simply run again
-        this = _Run(job, file, fresh or not lasting, lasting, progress)
+        lasting = listen is not None
+        guests = [] if job.alignment is None else invite(job, file, local, consent, progress)
+        this = _Run(job, file, guests, fresh, lasting, progress)
         try:
+            this.align(listen, missing_from(local, job))
             this.admit_locally(local)
             if listen is not None:
                 this.open_hub(listen)

@@ -17,9 +17,8 @@ from plait import certificates
 from plait._version import __version__
 from plait.certificates import Folder
 from plait.config import Job, PartyFile
-from plait.deployment.coordinating import Listen
-from plait.deployment.loading import Rows, load_labels, load_rows
-from plait.deployment.partaking import Dial
+from plait.deployment.loading import Rows, load_ids, load_labels, load_rows
+from plait.deployment.places import Dial, Listen
 from plait.deployment.protecting import policy_at
 from plait.errors import PlaitError
 from plait.transports.control import PROTOCOL, Hello
@@ -105,6 +104,8 @@ def _data(job: Job, file: PartyFile) -> Iterator[Finding]:
         labels = load_labels(job, file)
         share = float(np.mean(labels.values > 0))
         yield Finding("labels", PASS, f"{len(labels.ids)} rows, {100 * share:.1f} % positive")
+    if job.alignment is not None:
+        yield Finding("ids", PASS, load_ids(job, file).report(file.name))
     if file.name not in job.parties:
         return
     rows = load_rows(job, file)

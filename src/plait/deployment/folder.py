@@ -7,6 +7,7 @@ preparation.json   how its columns were prepared                 (party)
 history.json       one record per round
 audit.jsonl        every message sent and received, sealed
 report.html        all of this to look at, without a network
+alignment/         which rows are common, when they had to be found
 checkpoint/        what a restart resumes from
 """
 
@@ -28,6 +29,7 @@ from plait.types import Array
 
 COORDINATOR = "coordinator"
 RESUMABLE = ("running", "interrupted")
+ALIGNED = "aligned"
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from plait.alignment.ids import Ids, clean_ids
+from plait.alignment.order import Order
 from plait.config import Job, PartyFile
 from plait.data import preparation
 from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
-from plait.data.tables import Table, read_table
+from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.protecting import check_preparation, guaranteed, mechanism_of, policy_at
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.matrix import Features
@@ -41,9 +43,17 @@ class Rows:
         return zlib.crc32(np.ascontiguousarray(matrix).reshape(-1).view(np.uint8).data)
 
 
-def load_rows(job: Job, file: PartyFile) -> Rows:
-    """Read and prepare a party's rows; PrivacyError when it has too few columns to hide behind."""
-    table = read_file(file, file.data.file)
+def load_ids(job: Job, file: PartyFile) -> Ids:
+    """The ids of a party that is to be aligned."""
+    assert job.alignment is not None
+    data = file.data
+    columns = read_id_columns(file.path(data.file), data.id)
+    return clean_ids(file.name, data.id, columns, job.alignment, data.repeated_ids, data.missing_ids)
+
+
+def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
+    """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
+    table = _read_common(job, file, order)
     if guaranteed(job, file.name):
         check_preparation(file.name, file.prepare)
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
@@ -68,12 +78,18 @@ def prepare_rows(file: PartyFile, table: Table, prepared: Preparation) -> Rows:
     return Rows(table.ids, part.matrix, columns, prepared)
 
 
-def read_file(file: PartyFile, name: str) -> Table:
+def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
     """One of the party's files, by its path relative to the party file."""
     if not name:
         raise ConfigError(f"{file.name}.toml must name the file to read. Found none: set data.score, or give --rows.")
     path = Path(name)
-    return read_table(path if path.is_absolute() else file.path(name), file.data.id)
+    return read_table(path if path.is_absolute() else file.path(name), file.data.id, distinct)
+
+
+def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
+    """The party's training rows; those of the order, when they were aligned."""
+    table = read_file(file, file.data.file, distinct=job.alignment is None)
+    return table if order is None else table.pick(order.rows, order.ids)
 
 
 def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
@@ -96,11 +112,11 @@ class Labels:
     weights: Array | None = None
 
 
-def load_labels(job: Job, file: PartyFile, name: str = "") -> Labels:
+def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None = None) -> Labels:
     """The labels, in the loss's own form, from the coordinator's file (or another of its files)."""
     if not file.data.label:
         raise ConfigError(f"{file.name}.toml must name the label column. Found none: set data.label.")
-    table = read_file(file, name or file.data.file)
+    table = read_file(file, name) if name else _read_common(job, file, order)
     values = read_labels(table.column(file.data.label), table.rows)
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike
     return Labels(table.ids, job.loss.labels(values), weights)

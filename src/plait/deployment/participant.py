@@ -6,7 +6,7 @@ from typing import Any
 from plait.deployment.folder import RunFolder
 from plait.deployment.loading import Rows
 from plait.errors import ProtocolError, StorageError
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Parcel, Share
 from plait.party import Party
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
@@ -95,6 +95,9 @@ class StoredParty:
 
     def look_up(self, query: Query) -> Share:
         raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        raise ProtocolError(f"this party is here to train. Found a parcel, {parcel.what!r}.")
 
     def finish(self, finished: Finished) -> None:
         """Keep what was trained, and note how it ended; once is enough."""

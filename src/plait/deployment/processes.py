@@ -14,13 +14,13 @@ from plait.errors import TransportError
 _GRACE = 20.0
 
 
-def fit_in_processes(job: Job, job_file: Path, fresh: bool, log: str) -> None:
+def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str) -> None:
     """Start the coordinator and every other party, and wait for all of them."""
     with tempfile.TemporaryDirectory(prefix="plait-certs-") as temporary:
         folder = Folder(Path(temporary))
         throw_away_certificates(job, folder)
         address = f"127.0.0.1:{free_port()}"
-        common = ["--certificates", temporary, "--log", log]
+        common = ["--certificates", temporary, "--log", log, *(["--yes"] if yes else [])]
         commands = [["coordinator", str(job_file), "--listen", address, *common, *(["--fresh"] if fresh else [])]]
         for name in job.parties:
             if name != job.coordinator.name:

@@ -14,14 +14,13 @@ from plait._version import __version__
 from plait.config import Job, PartyFile
 from plait.data import preparation
 from plait.data.tables import keyed_digest
-from plait.deployment.coordinating import Listen
 from plait.deployment.folder import COORDINATOR, RunFolder, find_run, new_run
 from plait.deployment.loading import Rows, prepare_rows, read_file
-from plait.deployment.partaking import Dial
+from plait.deployment.places import Dial, Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, ProtocolError, StorageError, TransportError
 from plait.matrix import clip_rows
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Parcel, Share
 from plait.storage.audit import AuditLog
 from plait.storage.files import write_atomically
 from plait.transports.control import PROTOCOL, Finished, Hello, Query, Ready, Welcome
@@ -71,6 +70,9 @@ class Scorer:
         at = [self._place.get(name, -1) for name in query.ids]
         unknown = np.flatnonzero(np.array(at) < 0).astype(np.float64)
         return Share(0, np.where(np.array(at) >= 0, self.part[at], 0.0), unknown)
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
 
     def finish(self, finished: Finished) -> None:
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)

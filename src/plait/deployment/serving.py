@@ -11,9 +11,9 @@ from scipy.special import expit
 
 from plait._version import __version__
 from plait.config import Job, PartyFile
-from plait.deployment.coordinating import Listen
 from plait.deployment.folder import new_run
 from plait.deployment.openapi import PAGE, specification
+from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
 from plait.deployment.scoring import SERVE, Allowance, Scorer, combine, trained
 from plait.errors import ConfigError, PlaitError
@@ -164,7 +164,7 @@ def serve(
         source = rows or file.data.score or file.data.file
         scorers[file.name] = Scorer(job, file, folder.status.run, key, source)
     remote = tuple(name for name in job.parties if name not in scorers)
-    terms = Terms(remote, job.digest, SERVE, folder.status.run, key, 0, "", job.coordinator.patience)
+    terms = Terms(remote, job.digest, SERVE, folder.status.run, key, 0, "", job.coordinator.patience, kept=0)
     hub = Hub(terms, lambda what, **facts: progress.event(what, facts))
     hub.open(listen.address, listen.security)
     service = Service(job, float(folder.model()["intercept"]), scorers, hub, options)

@@ -26,6 +26,7 @@ from plait.types import Array
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4
 _INNER = 0.05
+_LOOK_BACK, _CAUTION = 3, 10.0
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ class Augmented(Method):
 
 @dataclass(frozen=True)
 class AugmentedState:
-    """The inner minimisation, the shift u (N,) and rho, and the state as a whole."""
+    """The inner minimisation, the shift u (N,) and rho, the state as a whole, and its last decreases."""
 
     inner: SubspaceState
     u: Array
     rho: float
     measured: Measured
+    decreases: tuple[float, ...] = ()
 
 
 class AugmentedCoordinator(CoordinatorSide):
@@ -101,10 +103,16 @@ class AugmentedCoordinator(CoordinatorSide):
         side = self._side(state.u, state.rho)
         inner, before = side.absorb(state.inner, shares)
         assert before is not None
-        complete = replace(self._measured(state, before.objective).measured, lyapunov=before.lyapunov, dual=before.dual)
-        after = self._measured(replace(state, inner=inner), inner.measured.objective)
+        measured = self._measured(state, before.objective).measured
+        dual = before.dual
+        if inner.models > 1:
+            # On a loss that is nearly kinked, what parties hope for says too much or too little.
+            dual = _CAUTION * max(state.decreases, default=np.inf) / max(abs(measured.objective), 1e-300)
+        complete = replace(measured, lyapunov=before.lyapunov, dual=dual)
+        decreases = (*state.decreases, inner.decrease)[-_LOOK_BACK:]
+        after = self._measured(replace(state, inner=inner, decreases=decreases), inner.measured.objective)
         gap = after.measured.primal * max(abs(after.measured.objective), 1e-300)
-        return (self._moved(after, gap) if inner.decreases[-1] <= _INNER * gap else after), complete
+        return (self._moved(after, gap) if inner.decrease <= _INNER * gap else after), complete
 
     def _measured(self, state: AugmentedState, inner_objective: float) -> AugmentedState:
         """The objective itself, and in `primal` its distance from the lower bound, relative."""
@@ -128,7 +136,8 @@ class AugmentedCoordinator(CoordinatorSide):
         new = Envelope(task.loss, rho, u)
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
-        return replace(state, inner=replace(state.inner, measured=measured, decreases=(gap,)), u=u, rho=rho)
+        inner = replace(state.inner, measured=measured, gains=(gap,))
+        return replace(state, inner=inner, decreases=(gap,), u=u, rho=rho)
 
     def closed(self, state: AugmentedState, shares: Mapping[str, Share]) -> Measured:
         final = self._side(state.u, state.rho).closed(state.inner, shares)

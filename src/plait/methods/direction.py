@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from plait.composite import CompositeProblem, Quadratic
@@ -19,15 +20,26 @@ from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
+_LIFT = 1e-10
+"""How much of each column's own curvature is added to the diagonal, which may be singular."""
+_LARGE, _SINGLE = 2e9, 1e-5
+_CG_TOLERANCE = 1e-2
 _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
-_CG_TOLERANCE, _CG_STEPS = 1e-2, 60
 
 
 @dataclass(frozen=True)
 class Others:
-    """The others' past moves as a party sees them: O (k, N), the penalty's Gram (k, k) and gradient (k,) along them."""
+    """The others' past moves as a party sees them, O (k, N).
+
+    alive      which of the moves that are kept these are; the intercept's, if any, comes last and is not among them
+    total      products of all parties' steps in the penalty's metric
+    penalty    the Gram matrix (k, k) of the others' penalty along O
+    gradient   the slope (k,) of the objective along O
+    """
 
     moves: Array
+    alive: npt.NDArray[np.bool_]
+    total: Array
     penalty: Array
     gradient: Array
 
@@ -35,76 +47,96 @@ class Others:
 class Preconditioner:
     """An approximate inverse of  D^T diag(w) D + diag(h):  a Cholesky factor where it fits, else the diagonal."""
 
-    def __init__(self, features: Features, w: Array, h: Array) -> None:
+    def __init__(self, features: Features, w: Array, h: Array, last: "Preconditioner | None" = None) -> None:
         self.dense = features.primal_fits
-        if self.dense:
-            matrix = features.weighted_gram(w)
-            matrix[np.diag_indices_from(matrix)] += np.maximum(h, 1e-10 * float(np.trace(matrix)) / h.size + 1e-300)
-            self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
-        else:
+        self.w, self.h = w, h
+        if not self.dense:
             self._diagonal = np.maximum(features.weighted_column_squares(w) + h, 1e-300)
+            return
+        self._gram: Array = last._gram if last is not None and last.w is w else self._new_gram(features)
+        own = np.diag(self._gram)
+        matrix = self._gram.copy()
+        matrix[np.diag_indices_from(matrix)] += np.maximum(h, _LIFT * np.where(own > 0, own, 1.0)).astype(matrix.dtype)
+        self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
+
+    def _new_gram(self, features: Features) -> Array:
+        """In single precision where that saves time and the ridge is far above rounding."""
+        large = features.rows * features.columns**2 > _LARGE
+        single = large and (self.h >= _SINGLE * float(self.w.max()) * features.column_squares).all()
+        return features.weighted_gram(self.w, np.float32 if single else np.float64)
 
     def solve(self, rhs: Array) -> Array:
         if self.dense:
-            return scipy.linalg.cho_solve(self._factor, rhs, check_finite=False)
+            solved = scipy.linalg.cho_solve(self._factor, rhs.astype(self._gram.dtype, copy=False), check_finite=False)
+            return solved.astype(np.float64, copy=False)
         return rhs / self._diagonal
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """H = D^T diag(w) D + diag(h), with an inverse: exact if the factor is fresh, else a start for iteration."""
+    """H = D^T diag(w) D + diag(h), with an approximate inverse and how many conjugate gradients improve on it."""
 
     features: Features
     w: Array
     h: Array
     inverse: Preconditioner
-    exact: bool
+    steps: int
 
-    def solve(self, rhs: Array, without: Callable[[Array], Array]) -> Array:
-        """(H - without)^{-1} rhs, roughly, by preconditioned conjugate gradients."""
+    def solve(self, rhs: Array, cross: Array, inner: Array, inverse: Callable[[Array], Array]) -> Array:
+        """(H - cross inner cross^T)^{-1} rhs, roughly."""
+        if self.steps == 0:
+            return inverse(rhs)
 
         def apply(x: Array) -> Array:
-            return self.features.adjoint(self.w * self.features.forward(x)) + self.h * x - without(x)
+            hx = self.features.adjoint(self.w * self.features.forward(x)) + self.h * x
+            return hx - cross @ (inner @ (cross.T @ x))
 
-        return conjugate_gradients(apply, rhs, np.zeros_like(rhs), self.inverse.solve, _CG_TOLERANCE, _CG_STEPS)
+        return conjugate_gradients(apply, rhs, np.zeros_like(rhs), inverse, _CG_TOLERANCE, self.steps)
 
 
-def newton_direction(curvature: Curvature, gradient: Array, others: Others | None) -> Array:
-    """d (d,): the part of the joint minimiser over (d, c) that is the party's own."""
-    if others is None:
-        return -curvature.inverse.solve(gradient) if curvature.exact else -curvature.solve(gradient, np.zeros_like)
-    weighted = others.moves * curvature.w
-    square = weighted @ others.moves.T + others.penalty
-    cross = curvature.features.adjoint(weighted.T)
-    if not curvature.exact:
-        inverse = _filtered_inverse(square, _scale(square))
-        rhs = cross @ (inverse @ others.gradient) - gradient
-        return curvature.solve(rhs, lambda x: cross @ (inverse @ (cross.T @ x)))
-    solved = curvature.inverse.solve(np.column_stack([gradient, cross]))
-    newton, spread = solved[:, 0], solved[:, 1:]
+def newton_direction(curvature: Curvature, gradient: Array, cross: Array, others: Others) -> Array:
+    """d (d,): the part of the joint minimiser over (d, c) that is the party's own; cross = D^T W O^T (d, k)."""
+    solve = curvature.inverse.solve
+    if not len(others.moves):
+        return -curvature.solve(gradient, cross, np.zeros((0, 0)), solve)
+    square = (others.moves * curvature.w) @ others.moves.T + others.penalty
+    inner = _filtered_inverse(square, _scale(square))
+    rhs = cross @ (inner @ others.gradient) - gradient
+    if not curvature.inverse.dense:
+        return curvature.solve(rhs, cross, inner, solve)
+    spread = solve(cross)
     schur = square - cross.T @ spread
-    c = -_filtered_inverse((schur + schur.T) / 2, _scale(square)) @ (others.gradient - cross.T @ newton)
-    return -newton - spread @ c
+    outer = _filtered_inverse((schur + schur.T) / 2, _scale(square))
+
+    def reduced(r: Array) -> Array:
+        return solve(r) + spread @ (outer @ (spread.T @ r))
+
+    if curvature.steps == 0:  # the same as reduced(rhs), but for what the filters leave out
+        newton = solve(gradient)
+        return spread @ (outer @ (others.gradient - cross.T @ newton)) - newton
+    return curvature.solve(rhs, cross, inner, reduced)
 
 
 def proximal_direction(
-    features: Features, penalty: Penalty, x: Array, gradient: Array, w: Array, others: Others | None
+    features: Features, penalty: Penalty, x: Array, gradient: Array, w: Array, cross: Array, others: Others
 ) -> Array:
     """d (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(x + d)."""
-    cross, inverse = np.zeros((x.size, 0)), np.zeros((0, 0))
-    if others is not None:
-        weighted = others.moves * w
-        cross = features.adjoint(weighted.T)
-        square = weighted @ others.moves.T + others.penalty
+    inverse, lifted = np.zeros((0, 0)), _LIFT
+    if len(others.moves):
+        lifted = 10 * np.finfo(np.float64).eps / _SINGULAR  # what rounding leaves of the subtraction below
+        square = (others.moves * w) @ others.moves.T + others.penalty
         inverse = _filtered_inverse(square, _scale(square))
         gradient = gradient - cross @ (inverse @ others.gradient)
-    lift = 1e-10 * float(features.weighted_column_squares(w).mean())
     if features.primal_fits:
-        dense = features.weighted_gram(w) - cross @ inverse @ cross.T
+        dense = features.weighted_gram(w)
+        lift = lifted * np.diag(dense)
+        dense -= cross @ inverse @ cross.T
         dense[np.diag_indices_from(dense)] += lift
         quadratic = Quadratic.of(dense)
     else:
-        diagonal = features.weighted_column_squares(w) - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
+        squares = features.weighted_column_squares(w)
+        lift = lifted * squares
+        diagonal = squares - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
         quadratic = Quadratic(
             lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v,
             diagonal,

@@ -189,7 +189,8 @@ class SgdCoordinator(CoordinatorSide):
     def absorb(self, state: SgdState, shares: Mapping[str, Share]) -> tuple[SgdState, Measured | None]:
         if state.turn == self.batches.count:
             measured = Measured(state.epoch, self._objective(state, shares), 0.0, np.nan)
-            return replace(state, measured=measured, epoch=state.epoch + 1, turn=0, gradient=None, met=0.0), None
+            after = replace(state, measured=measured, epoch=state.epoch + 1, turn=0, gradient=None, met=0.0)
+            return after, measured if state.epoch == 0 else None
         return self._descended(state, shares), state.measured if state.turn == 0 else None
 
     def _descended(self, state: SgdState, shares: Mapping[str, Share]) -> SgdState:

@@ -49,15 +49,18 @@ def minimise_over_box(task: Task, z: Array, basis: Array, r: Array) -> Minimum:
 def _minimise(
     task: Task, z: Array, basis: Array, r: Array, k: Array, newton: NewtonStep, precision: float, scaled: bool = True
 ) -> Minimum:
-    scale = _scales(task, basis, k) if scaled else np.ones(r.size)
-    rows, r, k = basis / scale[:, None], r / scale, k / np.outer(scale, scale)
-    c = np.zeros(scale.size)
+    c = np.zeros(r.size)
+    scale = np.ones(r.size)
     value = task.mean_loss(z)
-    for _ in range(_STEPS):
-        gradient = rows @ task.gradient(z) + r + k @ c
-        step = newton(gradient, (rows * _curvature(task, z)) @ rows.T + k, c)
+    for count in range(_STEPS):
+        gradient = basis @ task.gradient(z) + r + k @ c
+        weighted = basis * np.sqrt(_curvature(task, z))
+        hessian = weighted @ weighted.T + k
+        if count == 0 and scaled:
+            scale = _scales(hessian)
+        step = newton(gradient / scale, hessian / np.outer(scale, scale), c * scale) / scale
         slope = float(gradient @ step)
-        moved = step @ rows
+        moved = step @ basis
         if -slope <= precision * max(abs(value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
             c, z = c + step, z + moved
@@ -66,7 +69,7 @@ def _minimise(
         if length == 0:
             break
         c, z, value = c + length * step, z + length * moved, new
-    return Minimum(c / scale, z, value)
+    return Minimum(c, z, value)
 
 
 def _curvature(task: Task, z: Array) -> Array:
@@ -78,9 +81,9 @@ def _curvature(task: Task, z: Array) -> Array:
     return task.weights * h
 
 
-def _scales(task: Task, basis: Array, k: Array) -> Array:
+def _scales(hessian: Array) -> Array:
     """Each vector's size in the problem's own metric, so that the Newton system is well scaled."""
-    size = np.sqrt(np.maximum((basis * basis) @ task.weights + np.diag(k), 0.0))
+    size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     return np.where(size > 0, size, 1.0)
 
 

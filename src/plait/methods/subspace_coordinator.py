@@ -15,7 +15,7 @@ from plait.types import Array
 
 _WITH_KINKS = 10
 _LOOK_BACK = 3
-_CAUTION = 10.0
+_CAUTION = 2.0
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,12 @@ class SubspaceState:
     width: float = 0.0
     models: int = MODELS
     gram_row: Array = field(default_factory=lambda: np.empty(0))
-    decreases: tuple[float, ...] = ()
-    """By how much the objective fell in the last rounds."""
+    left: float = np.inf
+    """What could still be gained before the last step, as far as known."""
+    decrease: float = np.inf
+    """By how much the objective fell in the last round."""
+    gains: tuple[float, ...] = ()
+    """What the parties hoped to gain in the last rounds."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,9 @@ class SubspaceCoordinator(CoordinatorSide):
             width=sum(r.width for r in reports),
             models=MODELS if any(r.kinks for r in reports) else 1,
             gram_row=self._gram_row(reports, best.coefficients),
-            decreases=(*state.decreases, before.objective - best.bound)[-_LOOK_BACK:],
+            left=before.dual * abs(before.objective),
+            decrease=before.objective - best.bound,
+            gains=(*state.gains, sum(r.gain for r in reports))[1 - _LOOK_BACK :],
         ), before
 
     def _best(self, state: SubspaceState, before: Measured, images: list[Array], reports: list[Report]) -> Candidate:
@@ -158,19 +164,19 @@ class SubspaceCoordinator(CoordinatorSide):
         """The state with the parties' own account of it; `dual` is what may still be gained, relative.
 
         A party's gain is what it alone could still reach; together they can reach up to M times that.  With kinks the
-        gain counts on the others' help and says too much; there the last decreases have to do.
+        gain counts on the others' help and goes up and down; there the last few have to be small.
         """
         total = add_reports([replace(r, models=()) for r in said.values()])
         objective = self.task.mean_loss(state.z) + total.penalty
-        left = _CAUTION * max(state.decreases, default=np.inf)
-        if not total.kinks or len(said) == 1:
-            left = len(said) * total.gain
+        left = len(said) * total.gain
+        if total.kinks and len(said) > 1:
+            left = _CAUTION * max(*state.gains, total.gain, 0.0)
         dual = left / max(abs(objective), 1e-300)
         return replace(state.measured, objective=objective, lyapunov=total.stationarity, dual=dual)
 
     def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
         measured = self._completed(state, {name: Report.unpack(s.scalars, 1) for name, s in shares.items()})
-        return replace(measured, dual=max(state.decreases, default=np.nan) / max(abs(measured.objective), 1e-300))
+        return replace(measured, dual=state.left / max(abs(measured.objective), 1e-300))
 
     def current(self, state: SubspaceState) -> Measured:
         return state.measured

@@ -23,17 +23,22 @@ _MOST_CROWDED = 20
 _FAINT = 1e-12
 _ROUNDING = 1e-6
 
-_CHEAP_GRAM = 5e9
+_CG_STEPS = 60
+_CHEAP = 2e7
+_STALE = 0.2
+"""By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
 
 
 @dataclass(frozen=True)
 class PartyState:
-    """x (d,), its last steps (k, d) and direction (d,); the others' moves (k, N); the first and last gradient (N,)."""
+    """x (d,), its last steps (k, d) and direction (d,), their images, the others' moves (k, N); two gradients (N,)."""
 
     x: Array
     steps: Array
     direction: Array
+    image: Array
     others: Array
+    owns: Array
     total_gram: Array
     first: Array | None = None
     last: Array | None = None
@@ -49,11 +54,13 @@ class SubspaceParty(PartySide):
         self.block = block
         self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
         self.per_sample = np.where(block.weights > 0, block.weights, 1.0)
-        self._inverse: tuple[Array, Preconditioner] | None = None
+        self._inverse: Preconditioner | None = None
+        self._memo: list[tuple[Array, Seen]] = []
 
     def start(self) -> PartyState:
         d, n = self.block.features.columns, self.block.features.rows
-        return PartyState(np.zeros(d), np.empty((0, d)), np.zeros(d), np.empty((0, n)), np.empty((0, 0)))
+        none = np.empty((0, n))
+        return PartyState(np.zeros(d), np.empty((0, d)), np.zeros(d), np.zeros(n), none, none, np.empty((0, 0)))
 
     def weights(self, state: PartyState) -> Array:
         return state.x
@@ -64,12 +71,19 @@ class SubspaceParty(PartySide):
         orders = Orders.unpack(broadcast.scalars)
         state = self._applied(state, orders, g)
         features, penalty = self.block.features, self.block.penalty
-        gradient = features.adjoint(g)
-        stationarity, here = self.block.stationarity(state.x, gradient), penalty.value(state.x)
         if broadcast.closing:
+            gradient = features.adjoint(g)
+            here = penalty.value(state.x)
+            stationarity = self.block.stationarity(state.x, gradient)
             report = Report(here, here, here, stationarity, 0.0, features.columns, not penalty.smooth)
             return state, Share(broadcast.round, None, report.pack())
-        state, direction = self._direction(state, orders, g, gradient)
+        w = self._weights(state, orders, g)
+        others = self._others(state, orders, w)
+        # One pass over the data for the gradient and for the products with the others' moves.
+        products = features.adjoint(np.column_stack([g, (others.moves * w).T]))
+        gradient, cross = products[:, 0], products[:, 1:]
+        stationarity, here = self.block.stationarity(state.x, gradient), penalty.value(state.x)
+        state, direction = self._direction(state, orders, w, gradient, cross, others)
         there = penalty.value(state.x + direction)
         slope = float(penalty.gradient(state.x) @ direction) if penalty.smooth else there - here
         gain = -float(gradient @ direction) - slope
@@ -86,8 +100,9 @@ class SubspaceParty(PartySide):
             models,
         )
         first = g if state.first is None else state.first
-        state = replace(state, direction=direction, first=first, last=g, rounds=state.rounds + 1)
-        return state, Share(broadcast.round, features.forward(direction), report.pack())
+        image = features.forward(direction)
+        state = replace(state, direction=direction, image=image, first=first, last=g, rounds=state.rounds + 1)
+        return state, Share(broadcast.round, image, report.pack())
 
     def _beyond(self, x: Array) -> float:
         """The penalty at x, if x is allowed."""
@@ -95,23 +110,32 @@ class SubspaceParty(PartySide):
         allowed = penalty.feasible is None or np.array_equal(penalty.feasible.project(x), x)
         return penalty.value(x) if allowed else NO_BOUND
 
-    def _direction(self, state: PartyState, orders: Orders, g: Array, gradient: Array) -> tuple[PartyState, Array]:
+    def _weights(self, state: PartyState, orders: Orders, g: Array) -> Array:
+        """The loss's curvature at every sample (N,), weighted, as the gradient shows it."""
+        curvature = self._seen(g, state.first if state.first is not None else g, orders.start).curvature
+        floor = max(_CURVATURE_FLOOR * float(curvature.mean()), 1e-300 if self.block.loss.smooth else _KINK_FLOOR)
+        return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
+
+    def _direction(
+        self, state: PartyState, orders: Orders, w: Array, gradient: Array, cross: Array, others: Others
+    ) -> tuple[PartyState, Array]:
         """A Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
         features, penalty = self.block.features, self.block.penalty
-        seen = self._seen(g, state.first if state.first is not None else g, orders.start)
-        floor = max(_CURVATURE_FLOOR * float(seen.curvature.mean()), 1e-300 if self.block.loss.smooth else _KINK_FLOOR)
-        w = orders.stiffness * self.block.weights * np.maximum(seen.curvature, floor)
         if not penalty.smooth:
-            others = self._others(state, orders, np.zeros(len(state.steps)), w, np.zeros_like(state.x))
-            return state, proximal_direction(features, penalty, state.x, gradient, w, others)
+            return state, proximal_direction(features, penalty, state.x, gradient, w, cross, others)
         gradient = gradient + penalty.gradient(state.x)
         h = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
         # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
         crowded = 1 + min(state.rounds, _MOST_CROWDED) * min(1.0, orders.width / features.rows)
         state, curvature = self._curvature(state, w, crowded * h)
         # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
-        others = self._others(state, orders, -(state.steps @ gradient), w, h)
-        return state, newton_direction(curvature, gradient, others)
+        own = state.steps[len(state.steps) - len(state.others) :][others.alive]
+        k, free = len(own), len(others.moves) - len(own)
+        penalty_gram = np.pad(others.total - (own * h) @ own.T, (0, free)) if k else np.zeros((free, free))
+        slope = np.append(-(own @ gradient), np.zeros(free))
+        return state, newton_direction(
+            curvature, gradient, cross, replace(others, penalty=penalty_gram, gradient=slope)
+        )
 
     def _applied(self, state: PartyState, orders: Orders, g: Array) -> PartyState:
         """Take the step that the coordinator chose, and note how the others moved meanwhile."""
@@ -120,52 +144,63 @@ class SubspaceParty(PartySide):
         kept = orders.coefficients.size - 1
         step = orders.coefficients @ np.vstack([state.steps[len(state.steps) - kept :], state.direction])
         keep = max(self.others_kept, orders.memory)
-        others = state.others
+        others, owns = state.others, state.owns
         if self.others_kept:
             before, after = (self._seen(v, state.first, orders.start) for v in (state.last, g))
-            own = self.block.features.forward(step)
+            own = self._own_image(state, orders.coefficients, step)
             moved = after.score - before.score - own
             # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
             clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
-            others = np.vstack([others, moved if clear else np.zeros_like(moved)])
+            others = np.vstack([others, moved if clear else np.zeros_like(moved)])[-self.others_kept :]
+            owns = np.vstack([owns, own])[-self.others_kept :]
         return replace(
             state,
             x=state.x + step,
             steps=np.vstack([state.steps, step])[-keep:],
-            others=others[-self.others_kept :] if self.others_kept else others,
+            others=others,
+            owns=owns,
             total_gram=_grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
         )
 
+    def _own_image(self, state: PartyState, coefficients: Array, step: Array) -> Array:
+        """D step: from the images of the past steps where they are all kept."""
+        past = coefficients.size - 1
+        if past > len(state.owns):
+            return self.block.features.forward(step)
+        return coefficients[:-1] @ state.owns[len(state.owns) - past :] + coefficients[-1] * state.image
+
     def _seen(self, g: Array, first: Array, start: float) -> Seen:
-        return self.block.loss.seen(g / self.per_sample, first / self.per_sample, start)
+        """What g shows; the last two are remembered, as each is asked for in two rounds."""
+        for known, seen in self._memo:
+            if known is g:
+                return seen
+        seen = self.block.loss.seen(g / self.per_sample, first / self.per_sample, start)
+        self._memo = [*self._memo[-1:], (g, seen)]
+        return seen
 
     def _curvature(self, state: PartyState, w: Array, h: Array) -> tuple[PartyState, Curvature]:
-        """H at these weights; a large matrix is factorised again only in rounds 1, 2, 4, 8, ..."""
+        """H at these weights, factorised again once the samples' weights have changed enough to matter."""
         f = self.block.features
-        cheap = f.rows * f.columns**2 <= _CHEAP_GRAM
-        fresh = state.factored is None or cheap or not f.primal_fits or state.rounds & (state.rounds - 1) == 0
-        if fresh:
+        cheap = not f.primal_fits or f.rows * f.columns**2 <= _CHEAP
+        if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
             state = replace(state, factored=(w, h))
+        elif _changed(state.factored[1], h) > _STALE:
+            state = replace(state, factored=(state.factored[0], h))
         assert state.factored is not None
-        if self._inverse is None or self._inverse[0] is not state.factored[0]:
-            self._inverse = (state.factored[0], Preconditioner(f, *state.factored))
-        return state, Curvature(f, w, h, self._inverse[1], exact=fresh and f.primal_fits)
+        if self._inverse is None or self._inverse.h is not state.factored[1]:
+            self._inverse = Preconditioner(f, *state.factored, self._inverse)
+        return state, Curvature(f, w, h, self._inverse, 0 if f.primal_fits else _CG_STEPS)
 
-    def _others(self, state: PartyState, orders: Orders, slope: Array, w: Array, h: Array) -> Others | None:
-        """The others' moves that amount to something, with penalty and slope along them; last, the intercept."""
+    def _others(self, state: PartyState, orders: Orders, w: Array) -> Others:
+        """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
-        moves = state.others
-        energy = np.einsum("kn,kn,n->k", moves, moves, w)
+        energy = np.einsum("kn,kn,n->k", state.others, state.others, w)
         alive = energy > _FAINT * float(energy.max(initial=0.0))
-        moves, slope = moves[alive], slope[len(slope) - k :][alive]
-        own = state.steps[len(state.steps) - k :]
-        penalty = np.zeros((len(moves),) * 2)
-        if h.any():
-            penalty = (state.total_gram[-k:, -k:] - (own * h) @ own.T)[np.ix_(alive, alive)] if k else penalty
+        moves = state.others[alive]
+        total = state.total_gram[len(state.total_gram) - k :, len(state.total_gram) - k :][np.ix_(alive, alive)]
         if orders.intercept:
             moves = np.vstack([moves, np.ones(w.size)])
-            slope, penalty = np.append(slope, 0.0), np.pad(penalty, (0, 1))
-        return Others(moves, penalty, slope) if len(moves) else None
+        return Others(moves, alive, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
 
     def _models(self, x: Array, direction: Array, basis: Array, wanted: int) -> tuple[Model, ...]:
         """Parabolas above the penalty along the basis; a smooth penalty has one, repeated where more are wanted."""
@@ -174,7 +209,8 @@ class SubspaceParty(PartySide):
             return (self._model(x, basis, x, np.zeros_like(x)),) * max(wanted, 1)
         if wanted == 0:
             return ()
-        reach = np.abs(direction) + _LEAST_WIDTH * float(np.abs(direction).max(initial=0.0)) + 1e-14
+        size = np.sqrt(np.where(self.block.features.column_squares > 0, self.block.features.column_squares, 1.0))
+        reach = np.abs(direction) + (_LEAST_WIDTH * float((np.abs(direction) * size).max()) + 1e-14) / size
         return tuple(self._model(x, basis, centre, width * reach) for centre in (x + direction, x) for width in _WIDTHS)
 
     def _model(self, x: Array, basis: Array, centre: Array, width: Array) -> Model:
@@ -183,6 +219,10 @@ class SubspaceParty(PartySide):
         if self.block.penalty.feasible is not None:
             over = Parabola(NO_BOUND, h)  # no parabola lies above a wall
         return Model(over.constant + float(h @ (x * x)) / 2, basis @ (h * x), (basis * h) @ basis.T)
+
+
+def _changed(old: Array, new: Array) -> float:
+    return float(np.abs(new - old).sum() / max(float(old.sum()), 1e-300))
 
 
 def _grown(gram: Array, row: Array) -> Array:

@@ -157,6 +157,8 @@ class Policy:
         self, penalties: Mapping[str, Penalty], matrices: Mapping[str, Any], softness: float
     ) -> dict[str, Penalty]:
         """Every party's penalty, with what noisy labels need on top; a protected party's rows have norm at most 1."""
+        if softness == 1.0:
+            return dict(penalties)
         chosen = self.mechanisms(tuple(penalties))
         return {
             name: steadied(

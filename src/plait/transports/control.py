@@ -2,12 +2,13 @@
 
     party                          coordinator
       Hello   ------------------->             versions, name, job digest, purpose
-              <-------------------   Welcome   run, key for the digest of the ids
+              <-------------------   Welcome   run, key for the digest of the ids, phase
       Ready   ------------------->             rows, digest of the ids, the last exchange it has answered
               <-------------------   Broadcast ...
       Share   ------------------->
               <-------------------   Finished  how the run went
-Instead of any answer the coordinator may say Refused.
+Before training the same happens with parcels in the place of broadcasts and shares: the alignment.  Instead of any
+answer the coordinator may say Refused.
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import Any, TypeAlias, cast
 from plait.errors import ProtocolError
 from plait.transports.wire import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
 
@@ -34,10 +35,11 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The coordinator names the run (or the trained model) and the key under which ids are digested."""
+    """The coordinator names the run (or the trained model), the key under which ids are digested, and what is on."""
 
     run: str
     key: str
+    phase: str
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from plait.errors import ProtocolError
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Parcel, Share
 from plait.transports.control import Finished, Query
 
-Item = Broadcast | Query
+Item = Broadcast | Query | Parcel
+Answer = Share | Parcel
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,11 @@ class Ask:
 
 
 class Desk:
-    """One party's requests and answers.  The last `kept` requests: a party that lost power may need them again."""
+    """One party's requests and answers.
+
+    The last `kept` requests stay here: a party that lost power may need them again.  None are kept for requests that
+    do not build on one another: then it does not matter what the party has answered before.
+    """
 
     def __init__(self, name: str, kept: int = 2) -> None:
         self.name = name
@@ -31,9 +36,10 @@ class Desk:
         self.failure: str | None = None
         self.told = False
         self._session: object | None = None
+        self._kept = kept
         self._past: deque[Ask] = deque(maxlen=kept)
         self._pending: Ask | None = None
-        self._answer: Share | None = None
+        self._answer: Answer | None = None
         self._finished: Finished | None = None
 
     @property
@@ -71,7 +77,7 @@ class Desk:
 
     def _check(self, last: int) -> list[Ask]:
         pending = self._pending
-        if pending is None or last >= pending.before:
+        if self._kept == 0 or pending is None or last >= pending.before:
             return []  # the party itself refuses what it has answered too long ago to repeat
         again = [ask for ask in self._past if ask.seq > last]
         if again and again[0].before == last:
@@ -100,11 +106,11 @@ class Desk:
                 self.changed.wait()
             return None
 
-    def deliver(self, seq: int, share: Share) -> None:
+    def deliver(self, seq: int, answer: Answer) -> None:
         """Leave the answer to the pending request."""
         with self.changed:
             if self._pending is not None and self._pending.seq == seq:
-                self._answer = share
+                self._answer = answer
             self.changed.notify_all()
 
     def fail(self, reason: str) -> None:
@@ -113,7 +119,7 @@ class Desk:
             self.failure = reason
             self.changed.notify_all()
 
-    def take(self, seconds: float) -> Share | None:
+    def take(self, seconds: float) -> Answer | None:
         """The answer to the pending request, if it comes within this time."""
         with self.changed:
             self.changed.wait_for(lambda: self._answer is not None or self.failure is not None, seconds)

@@ -12,12 +12,12 @@ import grpc
 
 from plait._version import __version__
 from plait.errors import MissingPartyError, ProtocolError, TransportError
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Parcel, Share
 from plait.transports import control
 from plait.transports.control import Finished, Hello, Query, Ready, Refused, Welcome
-from plait.transports.desk import Ask, Desk, Item
+from plait.transports.desk import Answer, Ask, Desk, Item
 from plait.transports.tls import PlainText, Security, peer_name
-from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, unpack
+from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
@@ -45,6 +45,7 @@ class Terms:
     kept: int = 2
     lengths: frozenset[int] = frozenset()
     """How many numbers a share may have; as many as there are rows where nothing else is said."""
+    phase: str = ""
 
     @property
     def aligned(self) -> bool:
@@ -66,6 +67,7 @@ class Hub:
         self._note = note
         self._desks = {name: Desk(name, terms.kept) for name in terms.parties}
         self._server: grpc.Server | None = None
+        self._closed = False
 
     def open(self, address: str, security: Security) -> int:
         """Listen; returns the port."""
@@ -95,11 +97,23 @@ class Hub:
             self._desks[name].put(seq, item)
 
     def take(self, name: str) -> Share:
-        """Wait for one party's answer."""
-        desk = self._desks[name]
-        while (share := desk.take(_POLL)) is None:
-            self._check(desk)
+        """Wait for one party's share."""
+        share = self._take(name)
+        assert isinstance(share, Share)
         return share
+
+    def send(self, name: str, seq: int, parcel: Parcel) -> Parcel:
+        """Deliver a parcel to one party and wait for the one that answers it."""
+        self.put(seq, {name: parcel})
+        answer = self._take(name)
+        assert isinstance(answer, Parcel)
+        return answer
+
+    def _take(self, name: str) -> Answer:
+        desk = self._desks[name]
+        while (answer := desk.take(_POLL)) is None:
+            self._check(desk)
+        return answer
 
     def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
         """An exchange that took place before a restart."""
@@ -137,10 +151,13 @@ class Hub:
 
     def close(self) -> None:
         """Stop listening; parties will try again until somebody answers or their patience ends."""
+        self._closed = True
         if self._server is not None:
             self._server.stop(grace=0.2).wait()
 
     def _check(self, desk: Desk) -> None:
+        if self._closed:
+            raise TransportError("the coordinator has stopped listening.")
         if desk.failure is not None:
             raise TransportError(f"party {desk.name!r} cannot go on: {desk.failure}")
         if desk.missing() > self._terms.patience:
@@ -157,7 +174,7 @@ class Hub:
             hello = control.expect(_next(incoming), Hello)
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
-            yield control.encode(Welcome(self._terms.run, self._terms.key))
+            yield control.encode(Welcome(self._terms.run, self._terms.key, self._terms.phase or self._terms.purpose))
             ready = control.expect(_next(incoming), Ready, Finished)
             if isinstance(ready, Finished):
                 raise _Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
@@ -202,6 +219,8 @@ class Hub:
             )
         if self._desks[name].connected:
             raise _Refusal(f"party {name!r} is here already. Found a second one under its name.", retry=True)
+        if self._desks[name].told and terms.phase:
+            raise _Refusal(f"the {terms.phase} phase ends. Found {name!r} ready for what follows.", retry=True)
         return self._desks[name]
 
     def _compare(self, name: str, ready: Ready) -> None:
@@ -238,8 +257,8 @@ class Hub:
             yield from _question(item)
             desk.deliver(item.seq, self._listen(desk, incoming, _for(item, assembler), item.seq))
 
-    def _listen(self, desk: Desk, incoming: Iterator[bytes], assembler: Assembler, seq: int) -> Share:
-        """The share that answers exchange `seq`; stale ones are noted and passed over."""
+    def _listen(self, desk: Desk, incoming: Iterator[bytes], assembler: Assembler | None, seq: int) -> Answer:
+        """The share, or without assembler the parcel, that answers exchange `seq`; stale ones are noted."""
         while True:
             frame = unpack(_next(incoming))
             if frame.kind is Kind.CONTROL:
@@ -247,14 +266,14 @@ class Hub:
                 reason = said.reason if isinstance(said, Finished) else f"it said {type(said).__name__}"
                 desk.fail(reason)
                 raise _Gone
-            done = assembler.add(frame)
-            if done is None:
+            found, answer = frame.seq, unpack_parcel(frame) if assembler is None else assembler.share(frame)
+            if answer is None:
                 continue
-            if done.seq == seq and isinstance(done.message, Share):
-                return done.message
-            if done.seq > seq:
-                raise ProtocolError(f"exchange {seq} is under way. Found a share for {done.seq}.")
-            self._note("stale", peer=desk.name, seq=done.seq, wanted=seq)
+            if found == seq:
+                return answer
+            if found > seq:
+                raise ProtocolError(f"exchange {seq} is under way. Found an answer to {found}.")
+            self._note("stale", peer=desk.name, seq=found, wanted=seq)
 
 
 class _Gone(Exception):
@@ -272,12 +291,16 @@ def _next(incoming: Iterator[bytes]) -> bytes:
 def _question(ask: Ask) -> Iterator[bytes]:
     if isinstance(ask.item, Query):
         yield control.encode(ask.item, ask.seq)
+    elif isinstance(ask.item, Parcel):
+        yield pack_parcel(ask.item, ask.seq)
     else:
         yield from frames(ask.item, ask.seq)
 
 
-def _for(ask: Ask, assembler: Assembler) -> Assembler:
-    """Answers to a query have one number per id asked for."""
+def _for(ask: Ask, assembler: Assembler) -> Assembler | None:
+    """Answers to a query have one number per id asked for; a parcel needs no assembly."""
+    if isinstance(ask.item, Parcel):
+        return None
     return Assembler(Kind.SHARE, len(ask.item.ids)) if isinstance(ask.item, Query) else assembler
 
 

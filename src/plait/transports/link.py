@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import grpc
 
 from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Parcel, Share
 from plait.transports import control
 from plait.transports.control import Finished, Hello, Query, Ready, Refused, Welcome
 from plait.transports.hub import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.tls import PlainText, Security
-from plait.transports.wire import Assembler, Kind, frames, unpack
+from plait.transports.wire import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
@@ -42,6 +42,10 @@ class Participant(Protocol):
 
     def look_up(self, query: Query) -> Share:
         """The party's part of the scores of these rows."""
+        ...
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        """The answer to a parcel of the alignment."""
         ...
 
     def finish(self, finished: Finished) -> None:
@@ -145,6 +149,9 @@ class _Conversation:
                     return said
                 self._react(said, frame.seq, participant)
                 continue
+            if frame.kind is Kind.PARCEL:
+                self._answer(frame.seq, partial(participant.receive, unpack_parcel(frame)))
+                continue
             done = assembler.add(frame)
             if done is not None and isinstance(done.message, Broadcast):
                 self._answer(done.seq, partial(participant.answer, done.seq, done.message))
@@ -167,13 +174,13 @@ class _Conversation:
         else:
             raise ProtocolError(f"the coordinator must ask or end here. Found {type(said).__name__}.")
 
-    def _answer(self, seq: int, compute: Callable[[], Share]) -> None:
+    def _answer(self, seq: int, compute: Callable[[], Share | Parcel]) -> None:
         try:
-            share = compute()
+            answer = compute()
         except PlaitError as error:
             self._give_up(str(error))
             raise
-        self._say.put(frames(share, seq))
+        self._say.put([pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq))
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""

@@ -3,6 +3,7 @@
     frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
     head     round u64 | vector length i64 (-1 for none) | scalars u32 | the scalars | the first numbers of the vector
     chunk    the next numbers of the vector
+    parcel   start u64 | count u64 | lengths of the two texts u8 u8 | what it is | whose it is | raw bytes
 
 A message is one head and as many chunks as its vector needs.  `seq` numbers the exchanges of a run, so that a repeated
 or stale message is known for what it is.  The decoder allocates only what it was told to expect.
@@ -16,7 +17,7 @@ from enum import IntEnum
 import numpy as np
 
 from plait.errors import ProtocolError
-from plait.messages import NUMBER_BYTES, Broadcast, Message, Share
+from plait.messages import NUMBER_BYTES, Broadcast, Message, Parcel, Share
 from plait.types import Array
 
 VERSION = 1
@@ -26,6 +27,7 @@ MAX_SEQ = 1 << 62
 
 _HEADER = struct.Struct("<3sBBBHQI")
 _HEAD = struct.Struct("<QqI")
+_PARCEL = struct.Struct("<QQBB")
 _MAGIC = b"PLT"
 _CLOSING = 1
 HEADER_BYTES = _HEADER.size
@@ -39,6 +41,7 @@ class Kind(IntEnum):
     BROADCAST = 2
     SHARE = 3
     CHUNK = 4
+    PARCEL = 5
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,30 @@ def frames(message: Message, seq: int) -> Iterator[bytes]:
         yield pack(Kind.CHUNK, seq, [vector[start : start + CHUNK_BYTES]])
 
 
+def pack_parcel(parcel: Parcel, seq: int) -> bytes:
+    """One frame; the sender keeps a parcel small enough."""
+    what, owner = parcel.what.encode(), parcel.owner.encode()
+    head = _PARCEL.pack(parcel.start, parcel.count, len(what), len(owner))
+    return pack(Kind.PARCEL, seq, [head, what, owner, parcel.data])
+
+
+def unpack_parcel(frame: Frame) -> Parcel:
+    """Read a parcel; ProtocolError unless its texts are whole."""
+    payload = frame.payload
+    if frame.kind is not Kind.PARCEL or len(payload) < _PARCEL.size:
+        raise ProtocolError(f"a parcel must come here. Found a {frame.kind.name.lower()} of {len(payload)} bytes.")
+    start, count, *lengths = _PARCEL.unpack_from(payload)
+    middle = _PARCEL.size + lengths[0]
+    end = middle + lengths[1]
+    if end > len(payload) or frame.flags or max(start, count) > MAX_SEQ:
+        raise ProtocolError("a parcel must hold what its head announces. Found less, or impossible numbers.")
+    try:
+        what, owner = str(payload[_PARCEL.size : middle], "ascii"), str(payload[middle:end], "ascii")
+    except UnicodeDecodeError:
+        raise ProtocolError("the texts of a parcel must be ASCII. Found other bytes.") from None
+    return Parcel(what, owner, start, count, bytes(payload[end:]))
+
+
 def wire_bytes(message: Message) -> int:
     """How many bytes the frames of a message take."""
     return sum(len(frame) for frame in frames(message, 0))
@@ -138,6 +165,11 @@ class Assembler:
             return None
         self._open = None
         return Numbered(opened.seq, opened.message(self._kind))
+
+    def share(self, frame: Frame) -> Share | None:
+        """Take one frame of a share; returns the share when it is complete."""
+        done = self.add(frame)
+        return done.message if done is not None and isinstance(done.message, Share) else None
 
     def _begin(self, frame: Frame) -> "_Open":
         payload = frame.payload

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from plait.data import preparation
 from plait.data.preparation import PrepareOptions
-from plait.data.tables import keyed_digest, read_table
+from plait.data.tables import keyed_digest, read_id_columns, read_table
 from plait.errors import ConfigError, InputError
 
 
@@ -144,3 +144,27 @@ def test_digest_depends_on_order_key_and_boundaries() -> None:
     assert digest == keyed_digest(("ab", "c"), b"k")
     for ids, key in [(["c", "ab"], b"k"), (["a", "bc"], b"k"), (["ab", "c"], b"l"), (["ab"], b"k")]:
         assert keyed_digest(ids, key) != digest
+
+
+def test_id_columns_are_read_alone_and_alike_from_every_format(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,k,b,n\n1,x,2,7\n3,,4,8\n")
+    parquet.write_table(pa.table({"a": [1, 3], "k": ["x", None], "b": [2, 4], "n": ["7", "8"]}), tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", X=np.zeros((2, 1)), k=["x", ""], n=["7", "8"])
+    for name, missing in (("t.csv", ""), ("t.parquet", None), ("t.npz", "")):
+        assert read_id_columns(tmp_path / name, ("n", "k")) == [["7", "8"], ["x", missing]]
+        with pytest.raises(InputError, match="must have the id column 'z'"):
+            read_id_columns(tmp_path / name, ("k", "z"))
+    with pytest.raises(InputError, match="must end in"):
+        read_id_columns(tmp_path / "t.svm", ("k",))
+
+
+def test_ids_of_several_columns_are_lists_and_rows_can_be_picked(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,n,x,t\na,1,0.5,u\na,2,1.5,v\na,1,2.5,w\n")
+    with pytest.raises(InputError, match=r"must be different\. Found 1 repeated"):
+        read_table(tmp_path / "t.csv", ("k", "n"))
+    table = read_table(tmp_path / "t.csv", ("k", "n"), distinct=False)
+    assert table.ids == ('["a", "1"]', '["a", "2"]', '["a", "1"]')
+    picked = table.pick(np.array([2, 0]), ("p", "q"))
+    assert picked.ids == ("p", "q")
+    np.testing.assert_array_equal(picked.column("x"), [2.5, 0.5])
+    assert list(picked.column("t")) == ["w", "u"]

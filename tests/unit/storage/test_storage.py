@@ -17,6 +17,7 @@ from plait.methods.proximal import Proximal
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
 from plait.storage.journal import Journal, Record
+from plait.storage.spool import Spool
 
 
 def test_state_of_a_method_returns_bit_for_bit() -> None:
@@ -115,3 +116,21 @@ def test_audit_lines_of_long_and_short_messages_keep_their_order(tmp_path: Path)
     assert [line["bytes"] for line in lines] == [8 * size for size in sizes]
     vector = np.arange(200_000.0)
     assert lines[1]["digest"] == hashlib.sha256((1).to_bytes(8, "little") + vector.tobytes()).hexdigest()
+
+
+def test_a_spool_keeps_whole_records_and_drops_what_was_cut_short(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "deep" / "spool", 4)
+    assert spool.records().shape == (0, 4)
+    spool.append(b"aaaabbbb")
+    with spool.path.open("ab") as file:
+        file.write(b"cc")
+    again = Spool(spool.path, 4)
+    assert again.count == 2
+    again.append(b"dddd")
+    assert again.records().tobytes() == b"aaaabbbbdddd"
+
+
+def test_a_spool_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="must be writable"):
+        Spool(tmp_path / "file" / "spool", 4).append(b"aaaa")

@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 
 from plait.errors import ProtocolError
-from plait.messages import Broadcast, Message, Share
-from plait.transports.wire import CHUNK_BYTES, MAX_FRAME_BYTES, Assembler, Kind, Numbered, frames, unpack
+from plait.messages import Broadcast, Message, Parcel, Share
+from plait.transports.wire import (
+    CHUNK_BYTES,
+    MAX_FRAME_BYTES,
+    Assembler,
+    Kind,
+    Numbered,
+    frames,
+    pack_parcel,
+    unpack,
+    unpack_parcel,
+)
 
 ROWS = 300_000
 
@@ -127,3 +137,23 @@ def test_other_version_says_what_to_do() -> None:
     data[3] = 2
     with pytest.raises(ProtocolError, match="Install the same plait everywhere"):
         unpack(bytes(data))
+
+
+@pytest.mark.parametrize("parcel", [Parcel("take", "shop", 1 << 40, 3, b"\0" * 96), Parcel("check"), Parcel("", "x")])
+def test_a_parcel_arrives_as_it_was_sent(parcel: Parcel) -> None:
+    frame = unpack(pack_parcel(parcel, 9))
+    assert (frame.seq, unpack_parcel(frame)) == (9, parcel)
+
+
+def test_parcels_that_do_not_hold_what_they_announce_are_refused() -> None:
+    whole = bytearray(pack_parcel(Parcel("take", "shop"), 1))
+    for at, value in [(36, 200), (37, 5), (27, 0xFF)]:
+        changed = bytearray(whole)
+        changed[at] = value
+        with pytest.raises(ProtocolError, match="a parcel must hold"):
+            unpack_parcel(unpack(bytes(changed)))
+    whole[-1] = 0xE4
+    with pytest.raises(ProtocolError, match="ASCII"):
+        unpack_parcel(unpack(bytes(whole)))
+    with pytest.raises(ProtocolError, match="a parcel must come here"):
+        unpack_parcel(unpack(next(frames(share(), 1))))

@@ -1,0 +1,58 @@
+"""What an alignment leaves behind at a party: which of its rows are common, in the common order.
+
+alignment.json   sizes of all sets, number of common samples, checksum of the ids
+order.npy        row numbers of the party's file (n,), ordered by id
+"""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait.alignment.ids import Ids
+from plait.errors import StorageError
+from plait.storage.files import read_json, write_atomically, write_json
+
+
+@dataclass(frozen=True)
+class Order:
+    """The common samples at one party: its rows (n,), their ids, and the sizes of all sets."""
+
+    rows: Any
+    ids: tuple[str, ...]
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, ids: Ids, places: Any, sizes: Mapping[str, int]) -> "Order":
+        """The order of the ids at these places: by id, so that it depends on nothing secret."""
+        texts = ids.texts
+        ordered = sorted((int(place) for place in places), key=texts.__getitem__)
+        return cls(ids.rows[ordered], tuple(texts[i] for i in ordered), dict(sizes))
+
+    def save(self, folder: Path, ids: Ids) -> None:
+        """Write both files; the order counts as there when alignment.json is."""
+        buffer = io.BytesIO()
+        np.save(buffer, self.rows)
+        write_atomically(folder / "order.npy", buffer.getvalue())
+        content = {"format": 1, "sizes": dict(self.sizes), "common": len(self.ids), "checksum": ids.checksum}
+        write_json(folder / "alignment.json", content)
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        return (folder / "alignment.json").exists()
+
+    @classmethod
+    def load(cls, folder: Path, ids: Ids) -> "Order":
+        """What `save` wrote; StorageError when it is not there, or the ids have changed since."""
+        content = read_json(folder / "alignment.json", "an alignment")
+        if content["checksum"] != ids.checksum:
+            raise StorageError(
+                f"the ids must be those that were aligned in {folder}. Found others: the file, or its id rules, have "
+                "changed. Restore them, or start over with --fresh."
+            )
+        rows = np.load(folder / "order.npy", allow_pickle=False)
+        places = np.searchsorted(ids.rows, rows)  # a party's rows ascend
+        return cls(rows, tuple(ids.texts[i] for i in places), content["sizes"])

@@ -1,0 +1,83 @@
+"""`plait align`: find the common samples before any training; and how a party is asked for its consent."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plait.alignment.aligner import Consent, Proposal, agree
+from plait.commands.failures import reports_errors
+from plait.commands.options import (
+    Anywhere,
+    Config,
+    Fresh,
+    Insecure,
+    JobFile,
+    Log,
+    LogOption,
+    Yes,
+    listen_address,
+    need_party,
+    security_of,
+    stop_on_sigterm,
+)
+from plait.commands.watching import watcher
+from plait.config import Job, read_job, read_party
+from plait.deployment.aligning import align as align_jointly
+from plait.deployment.aligning import help_align, need_alignment
+from plait.deployment.places import Dial, Listen
+from plait.errors import ConfigError
+
+
+@reports_errors
+def align(
+    job_file: JobFile,
+    name: Annotated[str, typer.Option(help="Which party this is; empty to do it all on this machine.")] = "",
+    yes: Yes = False,
+    config: Config = None,
+    address: Annotated[str, typer.Option(help="host:port to listen on or to dial, instead of the files'.")] = "",
+    certificates: Annotated[Path | None, typer.Option(help="The folder of certificates.")] = None,
+    fresh: Fresh = False,
+    insecure: Insecure = False,
+    insecure_anywhere: Anywhere = False,
+    log: LogOption = Log.text,
+) -> None:
+    """Find the samples that all parties share, without showing the others; every party runs this with its own name."""
+    stop_on_sigterm()
+    job = read_job(job_file)
+    need_alignment(job)
+    consent = consent_of(job, yes)
+    file = read_party(job_file, name or job.coordinator.name, config)
+    if not name:
+        parties = [read_party(job_file, party) for party in job.parties]
+        align_jointly(job, file, parties, None, consent, watcher(log), fresh)
+        return
+    security = security_of(file, certificates, insecure, insecure_anywhere)
+    if name != job.coordinator.name:
+        need_party(job, name)
+        help_align(job, file, Dial(address or job.coordinator.address, security), consent, watcher(log))
+        return
+    local = [file] if name in job.parties else []
+    listen = Listen(listen_address(job, file, address, insecure), security)
+    align_jointly(job, file, local, listen, consent, watcher(log), fresh)
+
+
+def consent_of(job: Job, yes: bool) -> Consent:
+    """Consent given by --yes, or asked for at the terminal; ConfigError at once when there is none to ask at."""
+    if yes or job.alignment is None:
+        return agree
+    if not sys.stdin.isatty():
+        raise ConfigError("consent to an alignment must be given at a terminal, or by --yes. Found neither.")
+    return _ask
+
+
+def _ask(proposal: Proposal) -> bool:
+    for name, size in proposal.sizes.items():
+        typer.echo(f"  {name:<20} {size:>12,} ids")
+    typer.echo(f"  {'in common':<20} {proposal.common:>12,}")
+    typer.echo("If all agree, every party learns which of its own samples these are, and no more.")
+    try:
+        return typer.confirm(f"{proposal.party}: use them?")
+    except typer.Abort:
+        raise KeyboardInterrupt from None

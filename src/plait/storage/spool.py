@@ -1,0 +1,39 @@
+"""A file of equal records that grows at its end: sets on their way from party to party, too large for memory."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait.errors import StorageError
+
+
+class Spool:
+    """Records of `size` bytes; what a crash cut short is dropped when the spool is opened again."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self._size = size
+        held = path.stat().st_size if path.exists() else 0
+        self.count = held // size
+        if held != self.count * size:
+            os.truncate(path, self.count * size)
+
+    def append(self, data: bytes) -> None:
+        """Add whole records; they survive a power cut when this returns."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fdatasync(file.fileno())
+        except OSError as error:
+            raise StorageError(f"{self.path} must be writable. Found: {error.strerror}. Make room.") from error
+        self.count += len(data) // self._size
+
+    def records(self) -> Any:
+        """All records as an array (count, size) of bytes that stays on disk."""
+        if self.count == 0:
+            return np.empty((0, self._size), np.uint8)
+        return np.memmap(self.path, np.uint8, "r", shape=(self.count, self._size))

@@ -1,9 +1,10 @@
 """plait trains one model over columns that never leave their owners."""
 
+from typing import TYPE_CHECKING, Any
+
 from plait._version import __version__
 from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
-from plait.estimators import VerticalLogisticRegression, VerticalRegression, VerticalSVC
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
@@ -27,6 +28,9 @@ from plait.penalties import (
     Penalty,
 )
 from plait.stopping import Stopping
+
+if TYPE_CHECKING:
+    from plait.estimators import VerticalLogisticRegression, VerticalRegression, VerticalSVC
 
 __all__ = [
     "L1",
@@ -72,3 +76,12 @@ __all__ = [
     "datasets",
     "fit",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators are loaded when they are asked for: with scikit-learn they take longer than all the rest."""
+    if name.startswith("Vertical") and name in __all__:
+        from plait import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'plait' has no attribute {name!r}")

@@ -1,7 +1,8 @@
-"""Where names become objects: the only place that knows which word stands for which loss, penalty or method."""
+"""Where names become objects: the only place that knows which word stands for which loss, penalty or mechanism."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from enum import Enum
 from functools import reduce
 from operator import add
 from types import NoneType, UnionType
@@ -11,12 +12,18 @@ from plait.errors import ConfigError, InputError, SettingError
 from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.methods.admm import Jacobi
 from plait.methods.augmented import Augmented
-from plait.methods.auto import choose_method
 from plait.methods.base import Method
 from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.proximal import Proximal
+from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
 from plait.penalties import L1, L2, Ball, Box, ElasticNet, GroupLasso, LogPenalty, NonNegative, NoPenalty, Penalty
+from plait.privacy.admm import MechanismA
+from plait.privacy.labels import NoisyLabel, RandomisedResponse
+from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.policy import Policy
+from plait.privacy.recommended import Recommended
+from plait.privacy.roles import choose as choose_under
 
 T = TypeVar("T")
 
@@ -47,7 +54,17 @@ METHODS: Mapping[str, type[Method]] = {
     "proximal": Proximal,
     "jacobi": Jacobi,
     "gauss-seidel": GaussSeidel,
+    "sgd": Sgd,
 }
+
+MECHANISMS: Mapping[str, Any] = {
+    "none": NoPrivacy,
+    "recommended": Recommended,
+    "mechanism-a": MechanismA,
+    "paper": PaperMechanism,
+    "paper-noise": PaperNoise,
+}
+LABEL_MECHANISMS: Mapping[str, Any] = {"randomised-response": RandomisedResponse, "noisy-label": NoisyLabel}
 
 
 def penalty(value: Any, where: str) -> Penalty:
@@ -62,10 +79,10 @@ def penalty(value: Any, where: str) -> Penalty:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def method(value: Any, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
-    """A method from its name or a table; "auto" for the one that needs the fewest rounds."""
+def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
+    """A method from its name or a table; "auto" for the one that needs the fewest rounds under this policy."""
     if value in ("auto", {"name": "auto"}):
-        return choose_method(loss, penalties).method
+        return choose_under(policy, tuple(penalties), loss, penalties).method
     chosen: Method = choose(METHODS, value, where)
     try:
         chosen.check(loss, penalties)
@@ -125,6 +142,11 @@ def convert(value: Any, hint: Any, where: str) -> Any:
         value = [value] if value else []
     if origin is tuple and isinstance(value, list):
         return tuple(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        words = {member.name.lower().replace("_", "-"): member for member in hint}
+        if value not in words:
+            raise ConfigError(f"{where} must be one of {', '.join(words)}. Found {value!r}.")
+        return words[value]
     if hint is float and type(value) is int:
         return float(value)
     if hint in (float, int, str, bool):

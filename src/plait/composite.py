@@ -94,6 +94,10 @@ class CompositeProblem:
             here = better
         return here.x
 
+    def proximal_step(self, x: Array, linear: Array, scale: float) -> Array:
+        """prox(x - t (Q x - linear))."""
+        return self._prox(x - self.t * (self.quadratic.apply(x) - linear), self.t, scale)
+
     def _prox(self, v: Array, t: Array, scale: float) -> Array:
         """prox of scale * penalty in the metric 1/t; t is one number unless the penalty is separable."""
         return self.penalty.prox(v, scale * (t if self.penalty.separable else float(t[0])))

@@ -9,22 +9,25 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from plait.alignment.ids import AlignmentOptions, Missing, Repeated
-from plait.choices import LOSSES, build, choose, method, penalty
+from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.data.preparation import PrepareOptions
-from plait.errors import ConfigError
+from plait.errors import ConfigError, SettingError
 from plait.losses import Logistic, Loss
 from plait.messages import WIRES
 from plait.methods.base import Method
 from plait.names import check_name
 from plait.penalties import L2, Penalty
+from plait.privacy.paper import NoPrivacy
+from plait.privacy.policy import Policy
 from plait.stopping import Stopping
 
 FORMAT = 1
+_SECTIONS = ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run", "privacy")
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,10 @@ class RunOptions:
     """How every process runs.
 
     threads      BLAS threads per process; the same everywhere, so that the numbers repeat
-    seed         for methods that draw random numbers
     wire         "float64", or "float32" to send half the bytes
     """
 
     threads: int = 1
-    seed: int = 0
     wire: str = "float64"
 
     def __post_init__(self) -> None:
@@ -82,10 +83,19 @@ class Job:
     intercept: bool = True
     stopping: Stopping = field(default_factory=Stopping)
     run: RunOptions = field(default_factory=RunOptions)
+    weighted: bool = False
+    """Whether records have weights, which the label party's file names and every party is told."""
+    policy: Policy = field(default_factory=Policy)
+    """Who protects what; the same job on the same data is the same release, wherever it runs."""
     alignment: AlignmentOptions | None = None
     """How the common rows are found first; None when all files hold the same rows in the same order."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
+
+    @property
+    def briefed(self) -> bool:
+        """Whether parties are told something about the records before round 1."""
+        return self.weighted or self.policy.labels is not None
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,7 @@ class DataOptions:
     file         CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file
     id           the column that names the rows, or a list of columns; empty for files without one
     label        the label column (coordinator only)
+    weight       a column of sample weights (coordinator only, with model.weighted in the job)
     columns      the columns to use; empty for all others
     drop         columns to leave out
     score        new rows for `plait predict` and `plait evaluate`
@@ -105,6 +116,7 @@ class DataOptions:
     file: str
     id: tuple[str, ...] = ()
     label: str = ""
+    weight: str = ""
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     score: str = ""
@@ -122,6 +134,21 @@ class TrustOptions:
 
     min_columns: int = 2
     max_queries: int = 0
+
+
+@dataclass(frozen=True)
+class PrivacyOptions:
+    """What this party is willing to spend, where the job protects its features or its labels.
+
+    epsilon, delta   its budget for one data set, over all jobs and runs
+    ledger           the folder of its ledgers and of the secret of its noise
+    test_noise       a seed, for tests only: whoever knows it can remove the noise; the ledger records it
+    """
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    ledger: str = "ledgers"
+    test_noise: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +172,7 @@ class PartyFile:
     data: DataOptions
     prepare: PrepareOptions = field(default_factory=PrepareOptions)
     trust: TrustOptions = field(default_factory=TrustOptions)
+    privacy: PrivacyOptions = field(default_factory=PrivacyOptions)
     network: NetworkOptions = field(default_factory=NetworkOptions)
     runs: str = "runs"
 
@@ -158,26 +186,34 @@ def read_job(path: Path) -> Job:
     table = _read(path, "a job file")
     digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
     where = path.name
-    sections = ("coordinator", "model", "method", "stopping", "run", "alignment")
+    sections = ("coordinator", "model", "method", "stopping", "run", "privacy", "alignment")
     _need_keys(table, where, ("format", "name", "parties", *sections))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
     coordinator = build(CoordinatorSpec, table.get("coordinator", {}), f"{where}: coordinator")
     model = table.get("model", {})
-    _need_keys(model, f"{where}: model", ("loss", "penalty", "penalties", "intercept"))
+    _need_keys(model, f"{where}: model", ("loss", "penalty", "penalties", "intercept", "weighted"))
     penalties = _penalties(model, parties, f"{where}: model")
     loss = choose(LOSSES, model.get("loss", "logistic"), f"{where}: model.loss")
+    name = check_name(str(table.get("name", path.stem)))
+    stopping = build(Stopping, table.get("stopping", {}), f"{where}: stopping")
+    policy = _policy(table.get("privacy", {}), parties, loss, stopping, f"{where}: privacy")
+    run = build(RunOptions, table.get("run", {}), f"{where}: run")
+    if policy.private and run.wire != "float64":
+        raise ConfigError(f'{where}: a private run needs run.wire = "float64". Found {run.wire!r}.')
     return Job(
-        name=check_name(str(table.get("name", path.stem))),
+        name=name,
         parties=parties,
         coordinator=coordinator,
         penalties=penalties,
         loss=loss,
-        intercept=bool(model.get("intercept", True)),
-        method=method(table.get("method", "auto"), loss, penalties, f"{where}: method"),
-        stopping=build(Stopping, table.get("stopping", {}), f"{where}: stopping"),
-        run=build(RunOptions, table.get("run", {}), f"{where}: run"),
+        intercept=convert(model.get("intercept", True), bool, f"{where}: model.intercept"),
+        method=method(table.get("method", "auto"), policy, loss, penalties, f"{where}: method"),
+        stopping=stopping,
+        weighted=convert(model.get("weighted", False), bool, f"{where}: model.weighted"),
+        policy=replace(policy, run=f"{name}-{_release(table)}"),
+        run=run,
         alignment=build(AlignmentOptions, table["alignment"], f"{where}: alignment") if "alignment" in table else None,
         digest=digest,
     )
@@ -192,6 +228,7 @@ def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile
         "data": DataOptions,
         "prepare": PrepareOptions,
         "trust": TrustOptions,
+        "privacy": PrivacyOptions,
         "network": NetworkOptions,
     }
     _need_keys(table, where, (*sections, "runs"))
@@ -231,3 +268,32 @@ def _penalties(model: dict[str, Any], parties: tuple[str, ...], where: str) -> d
     own = model.get("penalties", {})
     _need_keys(own, f"{where}.penalties", parties)
     return {name: penalty(own[name], f"{where}.penalties.{name}") if name in own else common for name in parties}
+
+
+def _policy(table: Any, parties: tuple[str, ...], loss: Loss, stopping: Stopping, where: str) -> Policy:
+    """Who protects what; parties that the table does not name protect nothing."""
+    _need_keys(table, where, ("parties", "labels", "offset", "disjoint"))
+    own = table.get("parties", {})
+    _need_keys(own, f"{where}.parties", parties)
+    named = {name: choose(MECHANISMS, own[name], f"{where}.parties.{name}") for name in own}
+    labels = table.get("labels")
+    policy = Policy(
+        {name: named.get(name, NoPrivacy()) for name in parties},
+        labels=None if labels is None else choose(LABEL_MECHANISMS, labels, f"{where}.labels"),
+        offset=convert(table.get("offset", True), bool, f"{where}.offset"),
+        disjoint=convert(table.get("disjoint", False), bool, f"{where}.disjoint"),
+    )
+    try:
+        policy.mechanisms(parties)
+        policy.loss_of_targets(loss)
+    except SettingError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if named and stopping.max_seconds is not None:
+        raise ConfigError(f"{where}: a private run ends by its rounds. Found stopping.max_seconds. Leave it out.")
+    return policy
+
+
+def _release(table: dict[str, Any]) -> str:
+    """Names what a job releases: all of it but where the coordinator listens."""
+    content = {key: value for key, value in table.items() if key != "coordinator"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]

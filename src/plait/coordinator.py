@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from plait.messages import Broadcast, Share, rounded
 from plait.methods.base import Measured, Method, Task
+from plait.types import Array
 
 
 class Coordinator:
@@ -52,3 +53,8 @@ class Coordinator:
     @property
     def intercept(self) -> float:
         return self._side.intercept(self._state)
+
+    @property
+    def scores(self) -> Array | None:
+        """z (N,) as far as the coordinator knows it."""
+        return self._side.known_scores(self._state)

@@ -22,8 +22,7 @@ from plait.privacy.noise import KeyedNoise, Noise
 from plait.privacy.paper import NoGuaranteeWarning, NoPrivacy, PaperNoise
 from plait.privacy.policy import Policy
 from plait.privacy.recommended import Recommended
-from plait.private import Problem
-from plait.session import ConvergenceWarning, Session
+from plait.session import ConvergenceWarning, Problem, Session
 from plait.stopping import Stopping
 from plait.transports import Transport
 from plait.types import Array

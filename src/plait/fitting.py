@@ -15,9 +15,8 @@ from plait.messages import is_single
 from plait.methods.base import Method
 from plait.penalties import L2, Penalty
 from plait.privacy.policy import Policy
-from plait.private import Problem
 from plait.protocol import Observer
-from plait.session import ConvergenceWarning, Session, Trace
+from plait.session import ConvergenceWarning, Problem, Session, Trace
 from plait.stopping import Stopping
 from plait.types import Array
 

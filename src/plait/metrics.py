@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.integrate import trapezoid
 from scipy.special import expit
-from sklearn.metrics import average_precision_score, roc_curve
 
 from plait.errors import InputError
 from plait.losses import Loss
@@ -20,21 +19,30 @@ def metrics(loss: Loss, scores: Array, labels: Array) -> dict[str, float]:
 
 def of_classes(scores: Array, labels: Array) -> dict[str, float]:
     """Labels -1/+1; probabilities are the logistic function of the scores."""
-    positive = labels > 0
+    positive = (labels > 0).astype(np.float64)
     if positive.all() or not positive.any():
         raise InputError("labels must hold both classes. Found only one. Evaluate on more rows.")
     probability = expit(scores)
-    false, true, _ = roc_curve(positive, scores)
+    hits, misses = _cumulative(scores, positive)
+    true, false = hits / hits[-1], misses / misses[-1]
     top = np.argsort(-scores, kind="stable")[: max(1, round(_TOP * scores.size))]
     return {
         "log loss": float(np.logaddexp(0.0, -labels * scores).mean()),
         "AUC": float(trapezoid(true, false)),
         "KS": float(np.max(true - false)),
-        "average precision": float(average_precision_score(positive, scores)),
+        "average precision": float(np.diff(true) @ (hits / np.maximum(hits + misses, 1))[1:]),
         "lift in the top tenth": float(positive[top].mean() / positive.mean()),
-        "calibration error": calibration_error(probability, positive.astype(np.float64)),
-        "accuracy": float(np.mean((scores > 0) == positive)),
+        "calibration error": calibration_error(probability, positive),
+        "accuracy": float(np.mean((scores > 0) == (labels > 0))),
     }
+
+
+def _cumulative(scores: Array, positive: Array) -> tuple[Array, Array]:
+    """How many positives and negatives score at least as high as each distinct score, from the highest; 0 first."""
+    order = np.argsort(-scores, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+    hits = np.cumsum(positive[order])[last]
+    return np.append(0.0, hits), np.append(0.0, last + 1.0 - hits)
 
 
 def calibration_error(probability: Array, positive: Array) -> float:

@@ -18,6 +18,7 @@ class Party:
         self.name = name
         self._sent = rounded if single else _as_it_is
         self.block = block
+        self.lengths = method.lengths(block.features.rows)
         self._side = method.party_side(block)
         self._state = self._side.start()
 

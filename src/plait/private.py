@@ -1,124 +1,150 @@
-"""`plait.fit` in the recommended private mode: unprotected parties first, then every helper in one pass."""
+"""The label holder's side of a run under a policy, over any transport.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+In the recommended mode unprotected parties train, then every helper learns in one pass.  The parties' sides are in
+`plait.privacy.members`, what is said in `plait.privacy.steps`.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plait.data.parts import Part
+from plait.coordinator import Coordinator
+from plait.errors import SettingError
 from plait.history import History, Round
-from plait.losses import Loss
-from plait.penalties import Penalty
-from plait.privacy.book import Book
-from plait.privacy.onepass import Helper, Lesson, OnePass, best_constant, fit_helpers, out_of_fold
-from plait.privacy.policy import Mechanism, Policy
-from plait.privacy.recommended import Recommended
-from plait.privacy.rows import ClippedRows
+from plait.messages import Broadcast, Share
+from plait.methods.base import Method, Task, vector_of
+from plait.privacy.combine import Sketch, bucket_count, shares
+from plait.privacy.onepass import best_constant
+from plait.privacy.policy import Policy
+from plait.privacy.roles import helpers, limits
+from plait.privacy.steps import FOLDS, Step, Tagged, held_out, kept_weights, say
+from plait.protocol import Observer, Outcome, run
+from plait.stopping import Reason, Stopping
+from plait.transports import Transport
 from plait.types import Array
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What is to be trained: checked parts, labels and weights (N,), and one penalty per party."""
+class Conducted:
+    """How a run went; each party has its own weights."""
 
-    parts: tuple[Part, ...]
-    labels: Array
-    weights: Array
-    loss: Loss
-    penalties: Mapping[str, Penalty]
-    fit_intercept: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(part.name for part in self.parts)
-
-    @property
-    def rows(self) -> int:
-        return self.labels.size
-
-    def only(self, parts: Sequence[Part], kept: NDArray[np.bool_] | None = None) -> "Problem":
-        """The same problem for some of the parties and, with `kept`, some of the rows."""
-        total = float(self.weights.sum())
-        if kept is None:
-            return Problem(tuple(parts), self.labels, self.weights, self.loss, self.penalties, self.fit_intercept)
-        cut = tuple(Part(p.name, p.matrix[kept], p.columns) for p in parts)
-        weights = self.weights[kept] * (total / float(self.weights[kept].sum()))
-        return Problem(cut, self.labels[kept], weights, self.loss, self.penalties, self.fit_intercept)
-
-
-@dataclass(frozen=True)
-class Model:
-    """Weights per party and the intercept."""
-
-    weights: Mapping[str, Array]
     intercept: float
+    outcome: Outcome
+    released: Mapping[str, Array] = field(default_factory=dict)
+    """Noisy scores that helpers released, where they were asked to."""
+    scores: Array | None = None
+    """The scores (N,) of the training rows, where the coordinator knows them."""
 
-    def scores(self, parts: Sequence[Part]) -> Array:
-        total = np.full(parts[0].matrix.shape[0], self.intercept)
-        for part in parts:
-            total += part.matrix @ self.weights[part.name]
-        return total
+
+def conduct(
+    task: Task,
+    method: Method,
+    policy: Policy,
+    stopping: Stopping,
+    transport: Transport,
+    observers: Sequence[Observer] = (),
+    single: bool = False,
+) -> Conducted:
+    """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
+    if single and policy.private:
+        raise SettingError(
+            'wire = "float32" would round what the ledger has charged for. Found a private run: leave it at "float64".'
+        )
+    limited = limits(policy, task.parties, stopping)
+    if learners := helpers(policy, task.parties):
+        return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
+    coordinator = Coordinator(task, method, single)
+    outcome = run(coordinator, transport, limited, observers)
+    return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)
 
 
 @dataclass(frozen=True)
-class PrivateModel:
-    """The whole model of a private pass, what crossed the wire, and the scores that were released, if any."""
+class PrivatePass:
+    """One pass over a task.
 
-    model: Model
-    history: History
-    released: Mapping[str, Array]
+    helpers    the parties that protect their features
+    method     how the other parties train
+    stopping   when each of their trainings ends
+    offset     whether helpers get the other parties' score of each record
+    """
+
+    task: Task
+    helpers: tuple[str, ...]
+    method: Method
+    stopping: Stopping
+    offset: bool = True
+
+    def run(self, transport: Transport, observers: Sequence[Observer] = ()) -> Conducted:
+        """Train the unprotected parties, then let every helper learn, then weigh the helpers against each other."""
+        talk = _Talk(transport, observers)
+        task = self.task
+        constant = best_constant(task.loss, task.labels, task.weights) if task.fit_intercept else 0.0
+        intercept, reason = constant, Reason("one private pass", converged=True)
+        if self._open:
+            coordinator, own = self._train(talk, 0)
+            intercept = coordinator.intercept
+            reason = Reason(f"one private pass; before it, {own.reason.text}", own.reason.converged)
+        offset = self._out_of_fold(talk) if self._open and self.offset else None
+        talk.tell(self.helpers, say(Step.LABELS, vector=task.labels))
+        fits = talk.tell(self.helpers, say(Step.FIT, constant, vector=offset))
+        released = {name: fit.vector for name, fit in fits.items() if fit.vector is not None}
+        self._weigh(talk, {name: fit.scalars for name, fit in fits.items()})
+        return Conducted(intercept, Outcome(History(Round(0), talk.rounds), reason), released)
+
+    @property
+    def _open(self) -> tuple[str, ...]:
+        return tuple(name for name in self.task.parties if name not in self.helpers)
+
+    def _train(self, talk: "_Talk", step: int) -> tuple[Coordinator, Outcome]:
+        """The unprotected parties' training of this step."""
+        weights = kept_weights(self.task.weights, held_out(self.task.rows, step))
+        coordinator = Coordinator(replace(self.task, weights=weights, parties=self._open), self.method)
+        return coordinator, run(coordinator, Tagged(talk, step), self.stopping)
+
+    def _out_of_fold(self, talk: "_Talk") -> Array:
+        """Each record's score by a model that did not see it: a model that overfits leaves no residual."""
+        scores = np.zeros(self.task.rows)
+        for step in range(1, FOLDS + 1):
+            coordinator, _ = self._train(talk, step)
+            parts = talk.tell(self._open, say(Step.SCORES))
+            held = held_out(self.task.rows, step)
+            total = coordinator.intercept + np.sum([vector_of(share) for share in parts.values()], axis=0)
+            scores[held] = total[held]
+        return scores
+
+    def _weigh(self, talk: "_Talk", terms: Mapping[str, Array]) -> None:
+        """Where every helper pays for a sketch: tell each how much of its score is used."""
+        if len(terms) < 2 or not all(mu for _, mu, _ in terms.values()):
+            return
+        buckets = min(bucket_count(self.task.rows, mu, sensitivity) for _, mu, sensitivity in terms.values())
+        found = talk.tell(self.helpers, say(Step.SKETCH, buckets))
+        sketches = [Sketch(s[:-2], float(s[-2]), float(s[-1])) for s in (f.scalars for f in found.values())]
+        alpha = shares([float(energy) for energy, _, _ in terms.values()], sketches)
+        talk.exchange({name: say(Step.SHARE, a) for name, a in zip(found, alpha, strict=True)})
 
 
-Trainer = Callable[[Problem], Model]
+@dataclass
+class _Talk:
+    """A transport that numbers the exchanges and records what crossed: a round each, with no objective."""
 
+    transport: Transport
+    observers: Sequence[Observer]
+    rounds: list[Round] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
 
-def fit_in_one_pass(
-    problem: Problem, policy: Policy, mechanisms: Mapping[str, Mechanism], books: Mapping[str, Book], train: Trainer
-) -> PrivateModel:
-    """Train the parties that protect nothing with `train`, then every other one under its own mechanism."""
-    chosen = {name: m for name, m in mechanisms.items() if isinstance(m, Recommended)}
-    open_parts = [p for p in problem.parts if p.name not in chosen]
-    helped = [p for p in problem.parts if p.name in chosen]
-    constant = best_constant(problem.loss, problem.labels, problem.weights) if problem.fit_intercept else 0.0
-    own = train(problem.only(open_parts)) if open_parts else Model({}, constant)
-    lesson = Lesson(
-        problem.loss,
-        problem.labels,
-        _offset(problem, open_parts, policy, constant, train),
-        problem.rows * problem.weights,
-    )
-    sketch = len(helped) > 1 and not policy.disjoint
-    helpers = [
-        Helper.of(
-            ClippedRows.of(p.matrix, chosen[p.name].clip or 1.0),
-            problem.penalties[p.name],
-            chosen[p.name],
-            lesson,
-            books[p.name],
-            sketch,
+    def tell(self, names: Sequence[str], broadcast: Broadcast) -> dict[str, Share]:
+        return self.exchange(dict.fromkeys(names, broadcast))
+
+    def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        number = len(self.rounds) + 1
+        answers = self.transport.exchange({name: replace(b, round=number) for name, b in requests.items()})
+        down, up = (sum(m.numbers for m in group.values()) for group in (requests, answers))
+        seconds = time.perf_counter() - self.began
+        self.rounds.append(
+            Round(number, seconds=seconds, numbers_down=down, numbers_up=up, bytes_down=8 * down, bytes_up=8 * up)
         )
-        for p in helped
-    ]
-    found = fit_helpers(helpers, lesson, policy.run)
-    weights = dict(own.weights)
-    for part, share, fit in zip(helped, found.shares, found.helpers, strict=True):
-        weights[part.name] = share * fit.weights / (chosen[part.name].clip or 1.0)
-    ordered = {name: weights[name] for name in problem.names}
-    released = {p.name: f.scores for p, f in zip(helped, found.helpers, strict=True) if f.scores is not None}
-    return PrivateModel(Model(ordered, own.intercept), _history(problem.rows, policy.offset, found), released)
-
-
-def _offset(problem: Problem, parts: Sequence[Part], policy: Policy, constant: float, train: Trainer) -> Array:
-    """One number per record from the unprotected columns, or a constant that tells nothing about them."""
-    if not (parts and policy.offset):
-        return np.full(problem.rows, constant)
-    return out_of_fold(problem.rows, lambda held: train(problem.only(parts, ~held)).scores(parts))
-
-
-def _history(rows: int, offset: bool, found: OnePass) -> History:
-    """One round; its objective is not known, because nobody released it."""
-    down = len(found.helpers) * rows * (2 if offset else 1)
-    sketches = [f.plan.sketch_mu for f in found.helpers if f.plan.sketch_mu]
-    up = len(sketches) + sum(0 if f.scores is None else f.scores.size for f in found.helpers)
-    return History(Round(0), [Round(1, numbers_down=down, numbers_up=up, bytes_down=8 * down, bytes_up=8 * up)])
+        for observe in self.observers:
+            observe(self.rounds[-1])
+        return answers

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,11 +27,13 @@ patience = {patience}
 [model]
 loss = "logistic"
 penalty = {{ name = "l2", alpha = 1e-3 }}
+{model}
 [method]
 {method}
 [stopping]
 max_rounds = {rounds}
 tol = {tol}
+{more}
 """
 
 
@@ -108,22 +110,26 @@ def make_job(
     rows: int = 400,
     patience: float = 120,
     tol: float = 1e-12,
+    model: str = "",
+    more: str = "",
+    own: Mapping[str, str] | None = None,
 ) -> Job:
+    """`model` goes into the job's [model] section, `more` to its end, `own` to the ends of party files."""
     rng = np.random.default_rng(0)
     label = parties[0]
     folder.mkdir(parents=True)
     x = rng.standard_normal((rows, 4 * len(parties)))
     y = (rng.random(rows) < 1 / (1 + np.exp(-x @ rng.standard_normal(x.shape[1])))).astype(int)
     for i, name in enumerate(parties):
-        own = x[:, 4 * i : 4 * i + 4]
+        columns = x[:, 4 * i : 4 * i + 4]
         lines = ["id,a,b,c,d" + (",y" if name == label else "")]
         for j in range(rows):
             tail = f",{y[j]}" if name == label else ""
-            lines.append(f"r{j}," + ",".join(repr(float(v)) for v in own[j]) + tail)
+            lines.append(f"r{j}," + ",".join(repr(float(v)) for v in columns[j]) + tail)
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
         (folder / f"{name}.toml").write_text(
             f'[data]\nfile = "{name}.csv"\nid = "id"\nlabel = "{"y" if name == label else ""}"\n'
-            '[prepare]\nscale = "standard"\n'
+            + (own or {}).get(name, '[prepare]\nscale = "standard"\n')
         )
     text = JOB.format(
         parties=", ".join(f'"{p}"' for p in parties),
@@ -133,6 +139,8 @@ def make_job(
         rounds=rounds,
         patience=patience,
         tol=tol,
+        model=model,
+        more=more,
     )
     (folder / "job.toml").write_text(text)
     throw_away_certificates(read_job(folder / "job.toml"), Folder(folder / "certs"))

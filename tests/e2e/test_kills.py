@@ -113,7 +113,7 @@ def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: in
     options: dict[str, object] = {
         "method": 'name = "proximal"\nacceleration = 0',
         "tol": 0.0,
-        "rounds": 1500,
+        "rounds": 3000,
         "rows": 1000,
         "parties": ("bank", "shop", "tele"),
         "patience": 60.0,
@@ -124,7 +124,7 @@ def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: in
         job.start(name)
     kills = 0
     while not job.finished("bank"):
-        time.sleep(rng.uniform(1.0, 5.0))
+        time.sleep(rng.uniform(0.5, 3.0))
         alive = [name for name in job.parties if job.programs[name].poll() is None]
         victims = alive if rng.random() < 0.2 else [rng.choice(alive)] if alive else []
         if kills >= 20:

@@ -78,6 +78,9 @@ def test_programs_predict_what_the_weights_say(trained: Job) -> None:
     run_command(trained, "shop", "predict", "--name", "shop")
     assert [trained.wait(n) for n in ("bank", "shop")] == [0, 0], trained.log("bank")
     assert "AUC" in trained.log("bank")
+    page = (max((trained.folder / "runs").iterdir()) / "coordinator" / "report.html").read_text()
+    assert "Metrics, training rows" in page
+    assert "Metrics, new rows" in page
 
 
 def post(port: int, body: bytes) -> tuple[int, dict[str, object]]:

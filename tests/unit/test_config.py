@@ -13,6 +13,7 @@ from plait.config import (
     CoordinatorSpec,
     DataOptions,
     NetworkOptions,
+    PrivacyOptions,
     RunOptions,
     TrustOptions,
     read_job,
@@ -20,6 +21,7 @@ from plait.config import (
 )
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError
+from plait.privacy import Adjacency, NoPrivacy, RandomisedResponse, Recommended
 
 MINIMAL = 'format = 1\nname = "t"\nparties = ["a", "b"]\n[coordinator]\nname = "a"\n'
 
@@ -62,6 +64,23 @@ def test_names_and_tables_become_objects(tmp_path: Path) -> None:
     assert job.stopping == plait.Stopping(max_rounds=7, max_seconds=5.0)
 
 
+def test_privacy_becomes_a_policy(tmp_path: Path) -> None:
+    more = """
+        [privacy]
+        parties = { b = { name = "recommended", epsilon = 1, adjacency = "zero-out", clip = 2 } }
+        labels = { name = "randomised-response", epsilon = 3 }
+        offset = false
+        """
+    job = job_of(tmp_path, MINIMAL + more)
+    mechanism = Recommended(1.0, adjacency=Adjacency.ZERO_OUT, clip=2.0)
+    assert job.policy.mechanisms(job.parties) == {"a": NoPrivacy(), "b": mechanism}
+    assert job.policy.labels == RandomisedResponse(3.0)
+    assert not job.policy.offset
+    elsewhere = job_of(tmp_path, MINIMAL + 'address = "other:1"\n' + more)
+    assert job.policy.run == elsewhere.policy.run, "the same release, wherever the coordinator listens"
+    assert job.policy.run != job_of(tmp_path, MINIMAL + more.replace("3", "4")).policy.run
+
+
 @pytest.mark.parametrize(
     ("more", "what"),
     [
@@ -74,6 +93,12 @@ def test_names_and_tables_become_objects(tmp_path: Path) -> None:
         ('[method]\nname = "subspace"\n[model]\nloss = "hinge"', "smooth loss"),
         ("[extra]", "Found extra"),
         ("[run]\nthreads = 0", "threads must be 1 or more"),
+        ('[privacy.parties]\nc = "none"', "parties knows a, b. Found c"),
+        ('[privacy.parties]\na = "recommended"', "must give epsilon"),
+        ('[privacy.parties]\na = { name = "recommended", epsilon = -1 }', "epsilon"),
+        ('[privacy.parties]\na = { name = "recommended", epsilon = 1, adjacency = "add" }', "replace, zero-out"),
+        ('[privacy]\nlabels = { name = "noisy-label", epsilon = 1, low = 0, high = 1 }', "RandomisedResponse"),
+        ('[stopping]\nmax_seconds = 1\n[privacy.parties]\na = { name = "recommended", epsilon = 1 }', "max_seconds"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, more: str, what: str) -> None:
@@ -84,7 +109,7 @@ def test_mistakes_are_named(tmp_path: Path, more: str, what: str) -> None:
 def test_digest_ignores_comments_only(tmp_path: Path) -> None:
     first = job_of(tmp_path, MINIMAL).digest
     assert job_of(tmp_path, "# a comment\n" + MINIMAL).digest == first
-    assert job_of(tmp_path, MINIMAL + "[run]\nseed = 1").digest != first
+    assert job_of(tmp_path, MINIMAL + "[run]\nthreads = 2").digest != first
 
 
 def test_templates_show_every_option_and_every_name() -> None:
@@ -94,7 +119,7 @@ def test_templates_show_every_option_and_every_name() -> None:
     party = templates.PARTY + templates.LABEL + templates.LISTEN
     for option in fields(AlignmentOptions):
         assert f"# {option.name} = " in templates.JOB
-    for kind in (DataOptions, PrepareOptions, TrustOptions, NetworkOptions):
+    for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions):
         for option in fields(kind):
             assert f"{option.name} = " in party
     assert LOSSES

@@ -1,5 +1,8 @@
 """The public names are a promise: adding one is a decision, losing one breaks somebody."""
 
+import subprocess
+import sys
+
 import plait
 
 PROMISED = """
@@ -18,3 +21,9 @@ def test_public_names_are_these() -> None:
 
 def test_data_sets_are_one_import_away() -> None:
     assert plait.datasets.names() == ["a9a", "gisette", "credit"]
+
+
+def test_programs_that_need_no_estimator_do_not_wait_for_scikit_learn() -> None:
+    code = "import sys, plait.cli; print('sklearn' in sys.modules or 'pandas' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

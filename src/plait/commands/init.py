@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from plait.choices import LOSSES, METHODS, PENALTIES
+from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.commands import templates
 from plait.commands.failures import reports_errors
 from plait.config import read_job
@@ -32,7 +32,13 @@ def init(
     chosen = (name,) if name else tuple(dict.fromkeys((*parties, label_party)))
     if name and name not in (*parties, label_party):
         raise ConfigError(f"--name must be one of {', '.join(parties)}. Found {name!r}.")
-    text = templates.JOB.format(losses=", ".join(LOSSES), penalties=", ".join(PENALTIES), methods=", ".join(METHODS))
+    text = templates.JOB.format(
+        losses=", ".join(LOSSES),
+        penalties=", ".join(PENALTIES),
+        methods=", ".join(METHODS),
+        mechanisms=", ".join(MECHANISMS),
+        label_mechanisms=", ".join(LABEL_MECHANISMS),
+    )
     place = folder / "job.toml"
     if job is None or place.resolve() != job.resolve():
         _write(place, text if job is None else job.read_text(encoding="utf-8"))
@@ -41,7 +47,7 @@ def init(
         if party in _COLUMNS:
             _write_example(folder, party, rows=2000, seed=0, suffix="")
             _write_example(folder, party, rows=500, seed=1, suffix="-new")
-    typer.echo(f"Wrote {', '.join(sorted(p.name for p in folder.iterdir() if p.is_file()))} in {folder}.")
+    typer.echo(f"Wrote {', '.join(sorted(p.name for p in folder.iterdir() if p.is_file()))} in {folder.resolve()}")
     typer.echo(
         f"Try the whole job on this machine: plait fit {folder / 'job.toml'}" if len(chosen) > 1 else _next(chosen)
     )

@@ -10,6 +10,7 @@ from plait.commands.failures import reports_errors
 from plait.commands.options import Anywhere, Config, Insecure, JobFile, Log, LogOption, listen_address, security_of
 from plait.commands.watching import watcher
 from plait.config import Job, PartyFile, read_job, read_party
+from plait.deployment.folder import RunFolder
 from plait.deployment.loading import load_labels
 from plait.deployment.places import Dial, Listen
 from plait.deployment.scoring import PREDICT, SERVE, Scores, help_score
@@ -17,6 +18,7 @@ from plait.deployment.scoring import predict as predict_jointly
 from plait.deployment.serving import ServeOptions
 from plait.deployment.serving import serve as serve_scores
 from plait.metrics import metrics
+from plait.report.page import write_report
 from plait.storage.files import write_json
 
 _DEFAULT = ServeOptions()
@@ -123,6 +125,8 @@ def _show_metrics(job: Job, file: PartyFile, rows: str, scores: Scores) -> None:
     labels = load_labels(job, file, rows or file.data.score)
     found = metrics(job.loss, scores.values, labels.values)
     write_json(scores.folder / "metrics.json", {"format": 1, "rows": len(scores.ids), **found})
+    folder = RunFolder(scores.folder)
+    write_report(scores.folder, job, {**folder.model(), "rounds": folder.history(), "new_metrics": found})
     for what, value in found.items():
         typer.echo(f"{what:24s} {value:.4f}")
-    typer.echo(f"{len(scores.ids)} rows; also in {scores.folder / 'metrics.json'}")
+    typer.echo(f"{len(scores.ids)} rows; also in {scores.folder / 'metrics.json'} and report.html")

@@ -23,6 +23,7 @@ loss = "logistic"                # {losses}; options: loss = {{ name = "huber", 
 penalty = {{ name = "l2", alpha = 1e-4 }}
                                  # {penalties}; a list adds them
 intercept = true
+# weighted = true                # the label party's file names a column of sample weights; every party is told them
 # [model.penalties]              # another penalty for one party
 # shop = {{ name = "l1", alpha = 1e-3 }}
 
@@ -37,9 +38,15 @@ tol = 1e-6                       # relative residuals
 # lyapunov = 1e-8
 # guarded = true                 # end a run that diverges with an error
 
+# [privacy]                      # who protects what; every party's own file says what it will spend in all
+# parties = {{ shop = {{ name = "recommended", epsilon = 1.0 }} }}
+                                 # {mechanisms}; those not named protect nothing
+# labels = {{ name = "randomised-response", epsilon = 2.0 }}      # {label_mechanisms}
+# offset = true                  # helpers get the unprotected parties' score of each record; if not, labels only
+# disjoint = false               # true: no two helpers hold the same signal, which saves a release
+
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
-seed = 0
 wire = "float64"                 # "float32" halves the bytes of every round
 """
 
@@ -59,8 +66,10 @@ score = "{name}-new.csv"         # new rows for `plait predict` and `plait evalu
 
 [prepare]                        # fitted on these rows only, saved with the weights
 impute = "mean"                  # "none" refuses missing numbers; or "median", "zero"
-scale = "standard"               # or "minmax", "maxabs" (keeps sparse data sparse), "none"
+scale = "standard"               # or "minmax", "maxabs" (keeps sparse data sparse), "none", "ranges"
+# ranges = {{ orders = [-4, 4] }}  # for "ranges": each column's low and high, known without the data
 one_hot = [{one_hot}]            # columns that become one 0/1 column per value
+# categories = {{ region = ["north", "south"] }}      # values of one_hot columns that are known without the data
 # transformer = "sklearn.preprocessing:QuantileTransformer"    # any scikit-learn transformer, applied last
 # options = {{ n_quantiles = 100 }}
 
@@ -68,12 +77,19 @@ one_hot = [{one_hot}]            # columns that become one 0/1 column per value
 min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
 max_queries = 0                  # scores that it gives a prediction service per minute; 0 for no limit
 
+# [privacy]                      # where the job protects this party's features or labels
+# epsilon = 3.0                  # what it will spend on these data, over all jobs and runs; its ledger enforces it
+# delta = 1e-5
+# ledger = "ledgers"             # the ledgers and the secret of the noise: nobody else may read or write there
+# test_noise = 0                 # a seed, for tests only: whoever knows it can remove the noise
+
 [network]
 certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}.key: see `plait cert`
 {listen}
 """
 
-LABEL = 'label = "default"                # the label column (coordinator only)'
+LABEL = """label = "default"                # the label column (coordinator only)
+# weight = ""                    # a column of sample weights (coordinator only, with model.weighted in the job)"""
 NO_LABEL = 'label = ""                       # the label column (coordinator only)'
 LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
 NO_LISTEN = 'listen = ""                      # only the coordinator listens'

@@ -1,6 +1,7 @@
 """Live progress on the terminal, as sentences or as one JSON object per line."""
 
 import json
+import math
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -32,10 +33,11 @@ class Terminal:
         now = time.monotonic()
         if record.round <= 3 or now - self._shown >= 0.2:
             self._shown = now
-            typer.echo(
-                f"round {record.round:4d}  objective {record.objective:.6g}  "
-                f"residuals {record.primal:.1e} {record.dual:.1e}  {record.seconds:.2f} s"
+            known = math.isfinite(record.objective)  # nobody releases it in a private run
+            state = (
+                f"objective {record.objective:.6g}  residuals {record.primal:.1e} {record.dual:.1e}  " if known else ""
             )
+            typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s")
 
 
 class JsonLines:
@@ -48,7 +50,8 @@ class JsonLines:
         typer.echo(json.dumps({"time": datetime.now(UTC).isoformat(), "event": what, **facts}))
 
     def round(self, record: Round) -> None:
-        self.event("round", {"round": record.round, "objective": record.objective, "seconds": record.seconds})
+        objective = record.objective if math.isfinite(record.objective) else None
+        self.event("round", {"round": record.round, "objective": objective, "seconds": record.seconds})
 
 
 def watcher(log: str) -> Terminal | JsonLines:

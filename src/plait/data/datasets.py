@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_svmlight_file
 
 from plait.data.files import PublicFile, read_public
 from plait.errors import SettingError
@@ -62,6 +61,8 @@ def names() -> list[str]:
 
 
 def _a9a() -> Dataset:
+    from sklearn.datasets import load_svmlight_file  # slow to load, and not needed by most
+
     x, y = load_svmlight_file(io.BytesIO(read_public(A9A_TRAIN)), n_features=123)
     x_test, y_test = load_svmlight_file(io.BytesIO(read_public(A9A_TEST)), n_features=123)
     return Dataset(

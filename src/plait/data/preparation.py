@@ -5,7 +5,7 @@ as plain numbers (JSON), a transformer in the skops format; nothing is pickled.
 """
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,28 +23,37 @@ class PrepareOptions:
     """How columns become numbers, fitted on this party's own rows.
 
     impute       what replaces missing numbers; "none" refuses them
-    scale        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse) or "none"
+    scale        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse), "ranges" or "none"
     one_hot      columns that become one 0/1 column per value
     transformer  any scikit-learn transformer, "package.module:Class", applied last
     options      its options
+    ranges       for "ranges": each column's [low, high], known without the data; rows then have norm at most 1
+    categories   for one_hot columns whose values are known without the data: the values; others are all zeros
     """
 
     impute: Literal["none", "mean", "median", "zero"] = "none"
-    scale: Literal["none", "standard", "minmax", "maxabs"] = "none"
+    scale: Literal["none", "standard", "minmax", "maxabs", "ranges"] = "none"
     one_hot: tuple[str, ...] = ()
     transformer: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    ranges: dict[str, Any] = field(default_factory=dict)
+    categories: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What was fitted: for every number column (p,) its filling, shift and factor; for every text column its values."""
+    """What was fitted: for every number column (p,) its filling, shift and factor; for every text column its values.
+
+    Scaled numbers are moved into [-bound, bound], and `unit` stands for a value that is present.
+    """
 
     numbers: tuple[str, ...]
     fill: Array
     shift: Array
     factor: Array
     categories: dict[str, tuple[str, ...]]
+    bound: float = np.inf
+    unit: float = 1.0
     transformer: Any = None
 
     def apply(self, table: Table) -> tuple[Any, tuple[str, ...]]:
@@ -54,7 +63,7 @@ class Preparation:
         encoded = []
         for column, values in self.categories.items():
             found = np.asarray(table.column(column)).astype(str)
-            encoded.append((found[:, None] == np.array(values)[None, :]).astype(np.float64))
+            encoded.append(self.unit * (found[:, None] == np.array(values)[None, :]))
             names += [f"{column}={value}" for value in values]
         if encoded:
             stack = sp.hstack if sp.issparse(matrix) else np.hstack
@@ -69,7 +78,7 @@ class Preparation:
         if sp.issparse(matrix):
             return sp.csr_matrix(matrix.multiply(self.factor[None, :]))
         filled = np.where(np.isnan(matrix), self.fill[None, :], matrix) if np.isnan(self.fill).sum() == 0 else matrix
-        return (filled - self.shift) * self.factor
+        return np.clip((filled - self.shift) * self.factor, -self.bound, self.bound)
 
     def save(self, folder: Path) -> None:
         """Write preparation.json, and preparation.skops where there is a transformer."""
@@ -80,6 +89,8 @@ class Preparation:
             "shift": self.shift.tolist(),
             "factor": self.factor.tolist(),
             "categories": {name: list(values) for name, values in self.categories.items()},
+            "bound": None if np.isinf(self.bound) else self.bound,
+            "unit": self.unit,
             "transformer": None if self.transformer is None else _import_path(self.transformer),
         }
         if self.transformer is not None:
@@ -99,6 +110,8 @@ def load(folder: Path) -> Preparation:
         np.array(content["shift"], dtype=np.float64),
         np.array(content["factor"], dtype=np.float64),
         {name: tuple(values) for name, values in content["categories"].items()},
+        np.inf if content["bound"] is None else content["bound"],
+        content["unit"],
         transformer,
     )
 
@@ -106,7 +119,7 @@ def load(folder: Path) -> Preparation:
 def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only: tuple[str, ...] = ()) -> Preparation:
     """Fit on a party's own rows; `leave_out` names labels and dropped columns, `only` those to use (empty for all)."""
     wanted = _wanted(table, leave_out, only)
-    categories = {name: tuple(sorted(set(map(str, table.column(name))))) for name in options.one_hot}
+    categories = {name: _values(table, name, options) for name in options.one_hot}
     for name in wanted:
         if name in table.texts and name not in categories:
             raise InputError(
@@ -118,13 +131,42 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
     fill = _filling(matrix, numbers, options.impute)
     if not sp.issparse(matrix):
         matrix = np.where(np.isnan(matrix), fill[None, :], matrix)
-    shift, factor = _scaling(matrix, options.scale)
-    fitted = Preparation(numbers, fill, shift, factor, categories)
+    if options.scale == "ranges":
+        fitted = _by_ranges(matrix, numbers, fill, categories, options.ranges)
+    else:
+        fitted = Preparation(numbers, fill, *_scaling(matrix, options.scale), categories)
     if not options.transformer:
         return fitted
     transformer = _make_transformer(options)
     transformer.fit(fitted.apply(table)[0])
-    return Preparation(numbers, fill, shift, factor, categories, transformer)
+    return replace(fitted, transformer=transformer)
+
+
+def _values(table: Table, name: str, options: PrepareOptions) -> tuple[str, ...]:
+    given = options.categories.get(name)
+    return tuple(sorted(set(map(str, table.column(name))))) if given is None else tuple(map(str, given))
+
+
+def _by_ranges(
+    matrix: Any, numbers: tuple[str, ...], fill: Array, categories: dict[str, tuple[str, ...]], ranges: dict[str, Any]
+) -> Preparation:
+    """Each of p numbers and h texts takes 1/(p + h) of a row's squared norm: no row is longer than 1."""
+    if sp.issparse(matrix):
+        raise InputError('sparse data must be scaled by "maxabs" or "none". Found "ranges", which would make it dense.')
+    missing = [name for name in numbers if name not in ranges]
+    if missing:
+        raise ConfigError(
+            f'prepare.ranges must give [low, high] of every number column with scale = "ranges". Found none for '
+            f"{', '.join(missing[:5])}."
+        )
+    try:
+        low, high = np.array([ranges[name] for name in numbers], dtype=np.float64).reshape(-1, 2).T
+    except (TypeError, ValueError):
+        low = high = np.zeros(1)
+    if not (np.isfinite(high - low).all() and (low < high).all()):
+        raise ConfigError("prepare.ranges must give two finite numbers, low < high, per column. Found something else.")
+    unit = 1 / np.sqrt(len(numbers) + len(categories))
+    return Preparation(numbers, fill, (low + high) / 2, 2 * unit / (high - low), categories, bound=unit, unit=unit)
 
 
 def _wanted(table: Table, leave_out: tuple[str, ...], only: tuple[str, ...]) -> list[str]:

@@ -41,6 +41,10 @@ class AligningParty:
     def ready(self) -> Ready:
         return Ready(0, "", 0)
 
+    @property
+    def lengths(self) -> frozenset[int]:
+        return frozenset({self.ready.rows})
+
     def receive(self, parcel: Parcel) -> Parcel:
         self._note("received", parcel)
         answer = self._aligner.receive(parcel)
@@ -195,7 +199,7 @@ class Host:
 
     def _hold(self, hub: Hub, members: list[Member]) -> None:
         assert self._job.alignment is not None
-        hub.wait_for_all(lambda absent: self._progress.say(f"waiting for {', '.join(absent)}"))
+        hub.wait_for_all(lambda absent, _: self._progress.say(f"waiting for {', '.join(absent)}"))
         relay = self._folder / "relay"
         Meeting(members, self._job.alignment, relay).run(self._progress.say)
         self._settled.touch()

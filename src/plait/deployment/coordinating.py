@@ -1,36 +1,39 @@
 """The long-running program of the coordinator; with every party local and no network it is a simulation."""
 
 import hmac
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.choices import LOSSES
 from plait.config import Job, PartyFile
-from plait.coordinator import Coordinator
 from plait.data.tables import keyed_digest
 from plait.deployment.aligning import Guest, Host, invite, missing_from
 from plait.deployment.folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
 from plait.deployment.journaled import Journaled
-from plait.deployment.loading import Labels, load_labels, load_rows, make_task
-from plait.deployment.partaking import open_participant
+from plait.deployment.loading import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.partaking import open_participant, say_guarantees
 from plait.deployment.participant import StoredParty
 from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
 from plait.messages import Broadcast, Share, is_single
-from plait.protocol import Outcome, run
+from plait.metrics import metrics
+from plait.private import Conducted, conduct
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window
 from plait.transports.control import Finished
 from plait.transports.desk import Desk
 from plait.transports.hub import Hub, Terms
+from plait.types import Array
 
 _MOST_ROUNDS_TOLD = 2000
 
@@ -117,7 +120,10 @@ class _Run:
         """Let the other parties dial in."""
         remote = tuple(name for name in self.job.parties if name not in self.local)
         rows = len(self.labels.ids)
-        terms = Terms(remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows))
+        lengths = self.job.method.lengths(rows) | {rows}
+        terms = Terms(
+            remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows), lengths
+        )
         self.hub = Hub(terms, self._note)
         for name in remote:
             if self._told(name).exists():
@@ -125,41 +131,63 @@ class _Run:
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
         if not self.resumed:  # a party whose part is done may never come back
-            self.hub.wait_for_all(lambda absent: self.progress.say(f"waiting for {', '.join(absent)}"))
+            self.hub.wait_for_all(self._say_who_is_missing)
 
-    def train(self) -> Outcome:
+    def _say_who_is_missing(self, absent: list[str], lasting: bool) -> None:
+        names = ", ".join(absent)
+        if not lasting:
+            self.progress.say(f"waiting for {names}")
+            return
+        self.progress.say(
+            f"still waiting for {names}: no party of that name has come through TLS. If it runs, it says what stops "
+            "it: an address, a firewall, or a certificate of another authority (compare `plait cert show`)."
+        )
+
+    def train(self) -> Conducted:
         lag = window(len(self.labels.ids)) - 1
         journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
             transport = Journaled(Everyone(self.local, self.hub, lag + 1), journal, self.audit)
-            self._coordinator = Coordinator(
-                make_task(self.job, self.labels), self.job.method, is_single(self.job.run.wire)
-            )
-            return run(self._coordinator, transport, self.job.stopping, [self.progress.round])
+            job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
+            if assigned.briefing is not None:
+                transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
+            observers, single = [self.progress.round], is_single(job.run.wire)
+            return conduct(assigned.task, job.method, job.policy, job.stopping, transport, observers, single)
         finally:
             journal.close()
 
-    def keep(self, outcome: Outcome) -> None:
+    def keep(self, conducted: Conducted) -> None:
         """Write the results here, then at every party."""
+        outcome = conducted.outcome
         rounds: list[Round] = list(outcome.history)
         last = outcome.history.last
         result = {
             "rounds_taken": len(rounds),
-            "objective": last.objective,
+            "objective": last.objective if math.isfinite(last.objective) else None,
             "converged": outcome.reason.converged,
             "reason": outcome.reason.text,
         }
         loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
-        self.folder.write_model(self._coordinator.intercept, loss, self.job.parties, result)
+        found = self._metrics(conducted.scores)
+        self.folder.write_model(conducted.intercept, loss, self.job.parties, {**result, "metrics": found})
         self.folder.write_history(plain_rounds(rounds))
         details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
-        write_report(self.folder.path, self.job, details)
-        text = f"{outcome.reason.text} after {len(rounds)} rounds, objective {last.objective:.6g}"
+        self.audit.settle()
+        write_report(self.folder.path, self.job, {**details, "metrics": found})
+        objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
+        text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"
         self.tell(Finished(True, text, details), self._patience)
         self.folder.end("finished", text)
         for name in self.local:
             write_report(self.local[name].folder.path, self.job, details)
         self.progress.say(f"{text}; model and report in {self.folder.path}")
+        say_guarantees(self.job, self.job.parties, self.progress)
+
+    def _metrics(self, scores: Array | None) -> dict[str, float]:
+        """How good the model is on the training rows; the other parties are not told, for it is about the labels."""
+        if scores is None or self.job.policy.private or np.unique(self.labels.values).size < 2:
+            return {}
+        return metrics(self.job.loss, scores, self.labels.values)
 
     def fail(self, error: PlaitError) -> None:
         """End on all sides with one message."""

@@ -19,6 +19,7 @@ from plait.certificates import Folder
 from plait.config import Job, PartyFile
 from plait.deployment.loading import Rows, load_ids, load_labels, load_rows
 from plait.deployment.places import Dial, Listen
+from plait.deployment.protecting import policy_at
 from plait.errors import PlaitError
 from plait.transports.control import PROTOCOL, Hello
 from plait.transports.hub import CHECK, CHECKED
@@ -46,6 +47,7 @@ def examine(
     yield Finding("job file", PASS, f"{job.name}: {', '.join(job.parties)}; digest {job.digest[:16]}")
     if folder is not None:
         yield from _guarded("certificates", "See `plait cert`.", lambda: _certificates(Folder(folder), file.name))
+    yield from _guarded("privacy", f"Write it into {file.name}.toml.", lambda: _privacy(job, file))
     yield from _guarded("data", f"Correct {file.name}.toml or the file.", lambda: _data(job, file))
     if listen is not None:
         yield _listening(listen)
@@ -87,6 +89,14 @@ def _validity(what: str, begin: datetime.datetime, end: datetime.datetime, now: 
         )
     level = WARN if end - now < _SOON else PASS
     return Finding(f"{what}, expiry", level, f"valid until {end:%Y-%m-%d}", "Renew it soon." if level == WARN else "")
+
+
+def _privacy(job: Job, file: PartyFile) -> Iterator[Finding]:
+    """What this party promises; its ledger is not touched, for it would keep the budget it is opened with."""
+    policy_at(job, file)
+    if job.policy.private and file.name in job.parties:
+        words = job.policy.guarantee(job.parties).splitlines()[job.parties.index(file.name)]
+        yield Finding("privacy", PASS, words.partition(": ")[2])
 
 
 def _data(job: Job, file: PartyFile) -> Iterator[Finding]:

@@ -96,14 +96,15 @@ class RunFolder:
         if status == "finished":
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
-    def write_weights(self, columns: tuple[str, ...], weights: Array) -> None:
-        content = {"format": 1, "party": self.status.name, "run": self.status.run}
+    def write_weights(self, columns: tuple[str, ...], weights: Array, clip: float | None) -> None:
+        """`clip` is the norm at which rows are clipped before they are scored, as they were in training."""
+        content = {"format": 1, "party": self.status.name, "run": self.status.run, "clip": clip}
         write_json(self.path / "weights.json", {**content, "columns": list(columns), "weights": weights.tolist()})
 
-    def weights(self) -> tuple[tuple[str, ...], Array]:
-        """The names of the columns and the weights (d,), bit for bit."""
+    def weights(self) -> tuple[tuple[str, ...], Array, float | None]:
+        """The names of the columns, the weights (d,), bit for bit, and where rows are clipped."""
         content = read_json(self.path / "weights.json", "a party's weights")
-        return tuple(content["columns"]), np.array(content["weights"], dtype=np.float64)
+        return tuple(content["columns"]), np.array(content["weights"], dtype=np.float64), content["clip"]
 
     def write_model(self, intercept: float, loss: str, parties: tuple[str, ...], result: dict[str, Any]) -> None:
         content = {"format": 1, "run": self.status.run, "intercept": intercept, "loss": loss, "parties": list(parties)}

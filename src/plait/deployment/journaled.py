@@ -44,8 +44,7 @@ class Journaled:
         self.replayed = 0
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
-        asked = {name: broadcast.digest for name, broadcast in requests.items()}
-        before = self._recorded(requests, asked)
+        before = self._recorded(requests)
         if before is not None:
             return before
         self._seq += 1
@@ -54,18 +53,17 @@ class Journaled:
         shares = self._channel.ask(self._seq, requests)
         for name, share in shares.items():
             self._audit.message("received", name, self._seq, share)
-        record = Exchange(asked, _closing(requests), shares)
-        self._journal.append_behind(self._seq, state.encode_parts(record))
+        self._journal.append_behind(self._seq, lambda: _record(requests, shares))
         return shares
 
-    def _recorded(self, requests: Mapping[str, Broadcast], asked: dict[str, str]) -> dict[str, Share] | None:
+    def _recorded(self, requests: Mapping[str, Broadcast]) -> dict[str, Share] | None:
         """The answers from before a restart, if this exchange took place then."""
         for record in self._replay:
             exchange: Exchange = state.decode(record.payload)
             self._seq = record.seq
             if exchange.closing and not _closing(requests):
                 continue  # a limit on time ended the run sooner than it does now
-            if exchange.asked != asked:
+            if exchange.asked != _digests(requests):
                 raise StorageError(
                     f"exchange {record.seq} must ask what it asked before the restart. Found other numbers. The "
                     "labels, the machine or the software has changed: restore it, or start over with --fresh."
@@ -74,6 +72,14 @@ class Journaled:
             self.replayed += 1
             return exchange.shares
         return None
+
+
+def _record(requests: Mapping[str, Broadcast], shares: dict[str, Share]) -> list[state.Buffer]:
+    return state.encode_parts(Exchange(_digests(requests), _closing(requests), shares))
+
+
+def _digests(requests: Mapping[str, Broadcast]) -> dict[str, str]:
+    return {name: broadcast.digest for name, broadcast in requests.items()}
 
 
 def _closing(requests: Mapping[str, Broadcast]) -> bool:

@@ -15,11 +15,15 @@ from plait.data import preparation
 from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
+from plait.deployment.protecting import check_preparation, guaranteed, mechanism_of, policy_at
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.matrix import Features
-from plait.messages import is_single
+from plait.messages import Broadcast, is_single
 from plait.methods.base import Block, Task
 from plait.party import Party
+from plait.privacy.briefed import Briefed, briefing
+from plait.privacy.policy import check_party
+from plait.privacy.roles import party_method
 from plait.types import Array
 
 
@@ -50,7 +54,9 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
     table = _read_common(job, file, order)
-    leave_out = tuple(name for name in (*file.data.drop, file.data.label) if name)
+    if guaranteed(job, file.name):
+        check_preparation(file.name, file.prepare)
+    leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
     prepared = preparation.fit(table, file.prepare, leave_out, file.data.columns)
     rows = prepare_rows(file, table, prepared)
     if rows.matrix.shape[1] < file.trust.min_columns:
@@ -86,19 +92,25 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
     return table if order is None else table.pick(order.rows, order.ids)
 
 
-def make_party(job: Job, name: str, rows: Rows) -> Party:
-    """The party that the job describes, over these rows."""
-    weights = read_weights(None, len(rows.ids))
-    block = Block(Features(rows.matrix), job.penalties[name], job.loss, weights)
-    return Party(name, block, job.method, is_single(job.run.wire))
+def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
+    """The party that the job describes, over these rows, under its own mechanism."""
+    policy, mechanism = policy_at(job, file), mechanism_of(job, file.name)
+    check_party(file.name, mechanism, rows.matrix)
+    loss, weights = policy.loss_of_targets(job.loss), read_weights(None, len(rows.ids))
+    block = Block(Features(rows.matrix), job.penalties[file.name], loss, weights)
+    book = policy.book(file.name, rows.matrix, mechanism)
+    method = party_method(job.method, policy, job.parties, book, block)
+    method = Briefed(method, guaranteed(job, file.name)) if job.briefed else method
+    return Party(file.name, block, method, is_single(job.run.wire))
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What the coordinator holds: ids and labels (N,)."""
+    """What the coordinator holds: ids, labels (N,), and sample weights (N,), None where all records count alike."""
 
     ids: tuple[str, ...]
     values: Array
+    weights: Array | None = None
 
 
 def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None = None) -> Labels:
@@ -107,10 +119,30 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
         raise ConfigError(f"{file.name}.toml must name the label column. Found none: set data.label.")
     table = read_file(file, name) if name else _read_common(job, file, order)
     values = read_labels(table.column(file.data.label), table.rows)
-    return Labels(table.ids, job.loss.labels(values))
+    weights = None if name else _sample_weights(job, file, table)  # new rows count alike
+    return Labels(table.ids, job.loss.labels(values), weights)
 
 
-def make_task(job: Job, labels: Labels) -> Task:
-    """The coordinator's half of the problem."""
-    weights = read_weights(None, len(labels.ids))
-    return Task(job.loss, labels.values, weights, job.parties, job.intercept)
+def _sample_weights(job: Job, file: PartyFile, table: Table) -> Array | None:
+    if job.weighted != bool(file.data.weight):
+        raise ConfigError(
+            f"the job says model.weighted = {str(job.weighted).lower()}, and {file.name}.toml must agree: data.weight "
+            f"names a column of sample weights, or none. Found {file.data.weight!r}."
+        )
+    return read_weights(table.column(file.data.weight), table.rows) if file.data.weight else None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The coordinator's half of the problem, and what the parties must be told first, if anything."""
+
+    task: Task
+    briefing: Broadcast | None
+
+
+def make_assignment(job: Job, file: PartyFile, labels: Labels) -> Assignment:
+    """Labels under the job's privacy: what the parties get to see is noised here, once."""
+    loss, targets, softness = policy_at(job, file).protect_labels(job.loss, labels.values)
+    weights = read_weights(None, len(labels.ids)) if labels.weights is None else labels.weights
+    task = Task(loss, targets, weights, job.parties, job.intercept)
+    return Assignment(task, briefing(labels.weights, softness) if job.briefed else None)

@@ -1,5 +1,6 @@
 """The long-running program of one party."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,16 @@ def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, 
     folder = RunFolder(file.path(file.runs) / run / file.name)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
-    return StoredParty(make_party(job, file.name, rows), folder, rows, ids, lasting)
+    clip = job.policy.clips(job.parties).get(file.name)
+    return StoredParty(make_party(job, file, rows), folder, rows, ids, clip, lasting)
+
+
+def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
+    """What the run protects, in words, where anyone protects anything."""
+    if job.policy.private:
+        lines = dict(zip(job.parties, job.policy.guarantee(job.parties).splitlines(), strict=True))
+        for name in names:
+            progress.say(lines[name])
 
 
 def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent: Consent = agree) -> Path:
@@ -51,6 +61,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
     folder = next(reversed(visit.opened.values())).folder
     write_report(folder.path, job, finished.details)
     progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")
+    say_guarantees(job, [file.name], progress)
     return folder.path
 
 

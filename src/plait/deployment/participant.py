@@ -43,7 +43,10 @@ class StoredParty:
     audit log has for what was sent: another answer to the same question never leaves.
     """
 
-    def __init__(self, party: Party, folder: RunFolder, rows: Rows, ids: str, lasting: bool = True) -> None:
+    def __init__(
+        self, party: Party, folder: RunFolder, rows: Rows, ids: str, clip: float | None, lasting: bool = True
+    ) -> None:
+        self._clip = clip
         self._party = party
         self.folder = folder
         self._rows = rows
@@ -64,6 +67,11 @@ class StoredParty:
     def ready(self) -> Ready:
         """What the coordinator is told when the party joins."""
         return Ready(len(self._rows.ids), self._ids, self._last)
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """How many numbers a broadcast may have."""
+        return self._party.lengths
 
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
         """Take one step, or repeat the share of an exchange that has been answered."""
@@ -97,7 +105,7 @@ class StoredParty:
             return
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
         if finished.ok:
-            self.folder.write_weights(self._rows.columns, self._party.weights)
+            self.folder.write_weights(self._rows.columns, self._party.weights, self._clip)
             self._rows.prepared.save(self.folder.path)
             self.folder.write_history(finished.details.get("rounds", []))
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
@@ -135,9 +143,13 @@ class StoredParty:
             self._snapshot_bytes = len(data)
             self._last, self._recent = snapshot.last, snapshot.recent
             self._party.resume(snapshot.state)
+        lost = []
         for record in self._journal.records():
             if record.seq > self._last:
                 self._replay(record.seq, state.decode(record.payload))
+                lost += [record.seq] if record.seq not in self._sent else []
+        if lost:
+            self._audit.note("answered, line lost", peer=_PEER, seqs=lost)
         self._audit.note("resumed" if self._last else "started", last=self._last)
 
     def _replay(self, seq: int, found: Snapshot | Broadcast) -> None:

@@ -19,6 +19,7 @@ from plait.deployment.loading import Rows, prepare_rows, read_file
 from plait.deployment.places import Dial, Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, ProtocolError, StorageError, TransportError
+from plait.matrix import clip_rows
 from plait.messages import Broadcast, Parcel, Share
 from plait.storage.audit import AuditLog
 from plait.storage.files import write_atomically
@@ -38,11 +39,11 @@ class Scorer:
         folder = RunFolder(file.path(file.runs) / run / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
-        columns, weights = folder.weights()
+        columns, weights, clip = folder.weights()
         self.rows: Rows = prepare_rows(file, read_file(file, rows_file), preparation.load(folder.path))
         if self.rows.columns != columns:
             raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {rows_file}.")
-        self.part: Array = self.rows.matrix @ weights
+        self.part: Array = clip_rows(self.rows.matrix, clip) @ weights
         self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
         self._place = {name: i for i, name in enumerate(self.rows.ids)}
         self._allowance = Allowance(file.trust.max_queries)
@@ -51,6 +52,10 @@ class Scorer:
     @property
     def ready(self) -> Ready:
         return Ready(len(self.rows.ids), self._ids, 0)
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        return frozenset({len(self.rows.ids)})
 
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
         self._audit.note("scored", rows=len(self.rows.ids))

@@ -169,7 +169,7 @@ def serve(
     hub.open(listen.address, listen.security)
     service = Service(job, float(folder.model()["intercept"]), scorers, hub, options)
     try:
-        hub.wait_for_all(lambda absent: progress.say(f"waiting for {', '.join(absent)} on {listen.address}"))
+        hub.wait_for_all(lambda absent, _: progress.say(f"waiting for {', '.join(absent)} on {listen.address}"))
         with _Server((host, int(port)), service, progress) as server:
             progress.say(f"serving scores on http://{host}:{server.server_address[1]}/")
             server.serve_forever()

@@ -63,20 +63,20 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             raise InputError("there must be at least two rows to learn from. Found one (n_samples=1).")
         return parts
 
-    def _train(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
+    def _train(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any, policy: Policy) -> Fit:
         """One run.  With an intercept, each party first takes the means off its columns; the model is the same.
 
         A party with a mechanism does not: means are statistics of its data that nobody paid for.
         """
-        mechanisms = Policy.of(self.privacy).mechanisms(tuple(parts))
+        mechanisms = policy.mechanisms(tuple(parts))
         open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and isinstance(m, NoPrivacy)}
         pairs = {name: _centred(p, weights) if name in open_parties else (p, 0.0) for name, p in parts.items()}
-        trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights)
+        trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy)
         assert isinstance(trained.weights, dict)
         shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
         return replace(trained, intercept=trained.intercept - shift)
 
-    def _run(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any) -> Fit:
+    def _run(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any, policy: Policy) -> Fit:
         return fit(
             parts,
             labels,
@@ -87,22 +87,13 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             fit_intercept=self.fit_intercept,
             sample_weight=weights,
             callbacks=self.callbacks,
-            privacy=self.privacy,
+            privacy=policy,
         )
-
-    def _check_one_model(self, models: int) -> None:
-        """One model per class would spend the privacy budget once per class, which its words would not say."""
-        policy = Policy.of(self.privacy)
-        if models > 1 and policy != Policy():
-            raise SettingError(
-                f"a private classifier must have two classes. Found {models}, each of which would need a model that "
-                "pays again. Train one class against the rest, or spend a part of epsilon on each class yourself."
-            )
 
     def _keep(self, fits: Sequence[Fit]) -> tuple[Array, Array]:
         """Remember how training went; the weights (K, d) in the table's order of columns, the intercepts (K,)."""
         self.fits_ = list(fits)
-        self.guarantee_ = fits[0].guarantee
+        self.guarantee_ = Policy.of(self.privacy).guarantee(tuple(self.owners_))
         self.n_iter_ = max(f.rounds for f in fits)
         self.history_ = fits[0].history if len(fits) == 1 else [f.history for f in fits]
         weights = np.empty((len(fits), self.n_features_in_))

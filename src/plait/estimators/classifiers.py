@@ -15,6 +15,7 @@ from plait.errors import InputError
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
 from plait.losses import Hinge, Logistic, Loss, SquaredHinge
 from plait.methods.base import Method
+from plait.privacy.policy import Policy
 from plait.protocol import Observer
 from plait.types import Array
 
@@ -39,9 +40,9 @@ class _VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
             weights = _class_weighted(self.class_weight, y, sample_weight)
         self.classes_, member = np.unique(y, return_inverse=True)
         _check_classes(self.classes_, member, weights)
-        targets = [1] if self.classes_.size == 2 else range(self.classes_.size)
-        self._check_one_model(len(targets))
-        fits = [self._train(parts, np.where(member == k, 1.0, -1.0), loss, weights) for k in targets]
+        policy, count = Policy.of(self.privacy), self.classes_.size
+        policies = {1: policy} if count == 2 else dict(enumerate(policy.of_classes(member, count)))
+        fits = [self._train(parts, np.where(member == k, 1.0, -1.0), loss, weights, p) for k, p in policies.items()]
         self.coef_, self.intercept_ = self._keep(fits)
         return self
 

@@ -11,6 +11,7 @@ from plait.data.parts import read_labels
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
 from plait.losses import Cauchy, Huber, Loss, Pinball, Poisson, Squared
 from plait.methods.base import Method
+from plait.privacy.policy import Policy
 from plait.protocol import Observer
 from plait.types import Array
 
@@ -64,7 +65,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         with as_input_error():
             y = column_or_1d(y, warn=True)
         labels = read_labels(y, next(iter(parts.values())).matrix.shape[0])
-        weights, intercepts = self._keep([self._train(parts, labels, loss, sample_weight)])
+        weights, intercepts = self._keep([self._train(parts, labels, loss, sample_weight, Policy.of(self.privacy))])
         self.coef_, self.intercept_ = weights[0], float(intercepts[0])
         return self
 

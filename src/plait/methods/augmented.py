@@ -149,3 +149,6 @@ class AugmentedCoordinator(CoordinatorSide):
 
     def intercept(self, state: AugmentedState) -> float:
         return state.inner.intercept
+
+    def known_scores(self, state: AugmentedState) -> Array:
+        return state.inner.z

@@ -125,6 +125,10 @@ class CoordinatorSide(ABC):
     def intercept(self, state: Any) -> float:
         """The intercept b."""
 
+    def known_scores(self, state: Any) -> Array | None:
+        """The scores z (N,) of the newest state, None where the coordinator does not have them."""
+        return None
+
 
 class Method(ABC):
     """A training method."""
@@ -136,6 +140,10 @@ class Method(ABC):
 
     @abstractmethod
     def coordinator_side(self, task: Task) -> CoordinatorSide: ...
+
+    def lengths(self, rows: int) -> frozenset[int]:
+        """How many numbers a message's vector may have."""
+        return frozenset({rows})
 
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         """Raise SettingError when the method cannot train this loss with these penalties."""

@@ -74,3 +74,6 @@ class SequentialCoordinator(CoordinatorSide):
 
     def intercept(self, state: Sweep) -> float:
         return self.parallel.intercept(state.base)
+
+    def known_scores(self, state: Sweep) -> Array:
+        return self.parallel.known_scores(state.base)

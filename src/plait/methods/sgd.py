@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from plait.errors import SettingError
+from plait.errors import ProtocolError, SettingError
 from plait.losses import Loss
 from plait.matrix import Features
 from plait.messages import Broadcast, Share
@@ -70,6 +70,9 @@ class Sgd(Method):
                     f"Sgd needs penalties that are smooth or convex. Found {penalty!r} at party {name!r}. "
                     "Use method=plait.Proximal()."
                 )
+
+    def lengths(self, rows: int) -> frozenset[int]:
+        return frozenset({rows, min(self.batch, rows), rows % self.batch or self.batch})
 
     def party_side(self, block: Block) -> PartySide:
         return SgdParty(self, block)
@@ -129,7 +132,8 @@ class SgdParty(PartySide):
 
     def _moved(self, state: SgdPartyState, g: Array, step: float) -> SgdPartyState:
         """One step against the gradient of the awaited batch."""
-        assert state.awaited is not None
+        if state.awaited is None or g.size != self.batches[state.awaited].size:
+            raise ProtocolError(f"a gradient must follow the scores of its batch. Found one of {g.size} numbers.")
         penalty = self.block.penalty
         gradient = self._features(state.awaited).adjoint(g)
         if penalty.smooth:

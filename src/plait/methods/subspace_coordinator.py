@@ -186,3 +186,6 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def intercept(self, state: SubspaceState) -> float:
         return state.intercept
+
+    def known_scores(self, state: SubspaceState) -> Array:
+        return state.z

@@ -16,12 +16,14 @@ clean one.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.composite import CompositeProblem, Quadratic
 from plait.errors import PrivacyError, SettingError
+from plait.penalties import Ball, NoPenalty, Penalty
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.noise import Grid, Keystream
 from plait.privacy.paper import minimise_on_ball
@@ -35,7 +37,8 @@ Floats = NDArray[np.float64]
 class MechanismA:
     """`rounds` private x-updates at (epsilon, delta) in total.
 
-    kappa is lambda / (rho + tau), which a run fills in. Shares are covered; the weights that a party keeps are not.
+    kappa is lambda / (rho + tau), and R_0 is `scale` times `rest`, the penalty without its ridge; a run fills them in.
+    Shares are covered; the weights that a party keeps are not.
     `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
     """
 
@@ -49,6 +52,8 @@ class MechanismA:
     output_bound: float = 2.0
     residual: float = 1e-6
     clip: float | None = None
+    rest: Penalty = field(default_factory=NoPenalty)
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         mu_of(self.epsilon, self.delta)
@@ -92,14 +97,28 @@ class MechanismA:
         s = np.clip(targets, -self.target_bound, self.target_bound)
         hessian = rows.gram() + self.kappa * np.eye(rows.shape[1])
         linear = -rows.adjoint(s)
-        x = minimise_on_ball(hessian, linear, self.radius)
-        found = ball_residual(hessian @ x + linear, x, self.radius)
+        if self.rest.quadratic:
+            x = minimise_on_ball(hessian, linear, self.radius)
+            found = ball_residual(hessian @ x + linear, x, self.radius)
+        else:
+            x, found = self._composite(hessian, -linear)
         if found > self.residual:
             raise PrivacyError(
                 f"The x-update must be solved to a gradient of {self.residual:g}. Found {found:.1e}; nothing was "
                 "released. Allow a larger `residual`, which costs a little noise."
             )
         return x
+
+    def _composite(self, hessian: Floats, linear: Floats) -> tuple[Floats, float]:
+        """A minimiser with R_0, one proximal step after the solver's, and the norm of a subgradient there.
+
+        x+ = prox(w), w = x - t (H x - b), makes (w - x+) / t a subgradient of R_0 and the ball at x+.
+        """
+        problem = CompositeProblem(self.rest + Ball(self.radius), Quadratic.of(hessian))
+        start = problem.solve(linear, self.scale, np.zeros(linear.size), 1e-13)
+        x = problem.proximal_step(start, linear, self.scale)
+        gap = (start - x) / problem.t + hessian @ (x - start)
+        return x, float(np.linalg.norm(gap))
 
     def value(self, rows: ClippedRows, targets: Floats) -> Floats:
         return self._share(rows, self.solve(rows, targets))

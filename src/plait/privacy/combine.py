@@ -20,6 +20,8 @@ from scipy.optimize import nnls
 Floats = NDArray[np.float64]
 
 FEWEST_BUCKETS = 8
+MOST_BUCKETS = 2**15
+"""A sketch travels as scalars, and with more buckets its sampling error is far below anything that matters."""
 CLIP = 1.0
 """Scores are clipped to this many of their root mean squares: more would cost more noise than it tells."""
 
@@ -51,9 +53,9 @@ class Sketch:
 
 
 def bucket_count(records: int, mu: float, sensitivity: float) -> int:
-    """The number of buckets at which sampling error and noise are equal: N mu^2 / (Delta CLIP)^2."""
+    """The number of buckets at which sampling error and noise are equal, within reason: N mu^2 / (Delta CLIP)^2."""
     best = records * mu**2 / (sensitivity * CLIP) ** 2 / 2
-    return int(np.clip(best, FEWEST_BUCKETS, records))
+    return int(np.clip(best, FEWEST_BUCKETS, min(records, MOST_BUCKETS)))
 
 
 def correlation(a: Sketch, b: Sketch) -> tuple[float, float]:

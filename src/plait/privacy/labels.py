@@ -76,6 +76,31 @@ class RandomisedResponse:
         return np.ascontiguousarray(soft[:, 1]) if self.classes == 2 else soft
 
 
+@dataclass(frozen=True, eq=False)
+class ReportedClass:
+    """One class against the rest, from labels (N,) that were noised before: it costs nothing more."""
+
+    response: RandomisedResponse
+    reported: Ints
+    index: int
+
+    @property
+    def epsilon(self) -> float:
+        return self.response.epsilon
+
+    def targets(self) -> Floats:
+        """Unbiased soft targets of this class, (N,)."""
+        return self._soft(self.reported)
+
+    def range(self) -> tuple[float, float]:
+        """The two values that a target can have."""
+        low, high = self._soft(np.array([self.index - 1 if self.index else 1, self.index]))
+        return float(low), float(high)
+
+    def _soft(self, reported: Ints) -> Floats:
+        return np.ascontiguousarray(self.response.targets(reported)[:, self.index])
+
+
 @dataclass(frozen=True)
 class NoisyLabel:
     """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon."""

@@ -24,7 +24,7 @@ from plait.penalties import Penalty
 
 Floats = NDArray[np.float64]
 
-PRIOR_VARIANCE = 3.0
+PRIOR_VARIANCE = 2.0
 """tau^2: rows have norm at most 1, so weights of a few units move a logit by a few units."""
 FLOOR = 0.5
 """The floor in units of sigma_H sqrt(d); the noise matrix has eigenvalues up to 2 sigma_H sqrt(d)."""

@@ -10,24 +10,21 @@
 The score of a record is own(record) + sum_k share_k (row_k . weights_k).
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from plait.losses import Loss
 from plait.penalties import Penalty
 from plait.privacy.accounting import Cost
 from plait.privacy.book import Book, digest
-from plait.privacy.combine import CLIP, Layout, Sketch, bucket_count, shares
+from plait.privacy.combine import CLIP, Layout, Sketch
 from plait.privacy.newton import NoisyNewton
 from plait.privacy.recommended import Plan, Recommended
 from plait.privacy.rows import ClippedRows
 from plait.types import Array
 
-FOLDS = 5
 LEAST_CURVATURE = 0.08
 """Records on which the loss is almost flat keep this part of the largest curvature."""
 
@@ -104,21 +101,14 @@ class HelperFit:
         return self.plan.cost
 
 
-@dataclass(frozen=True, eq=False)
-class OnePass:
-    """Each helper's fit and the share of its score that is used."""
-
-    helpers: tuple[HelperFit, ...]
-    shares: Array
-
-
 def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     """A helper's weights from noisy releases of its rows."""
     rows, plan, book = helper.rows, helper.plan, helper.book
     known = digest(rows.matrix) + lesson.digest() + repr(helper.penalty).encode()
     curvature = lesson.curvature(plan.gradient.bound)
+    charges = plan.joint.charges
     triangle = book.draw(
-        0, "Gram", plan.gram.cost, plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream)
+        0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream)
     )
     newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma)
     state = newton.start()
@@ -127,7 +117,7 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
         gradient = book.draw(
             k,
             "gradient",
-            plan.gradient.cost,
+            charges[k],
             plan.gradient,
             known + state.weights.tobytes(),
             lambda stream, slopes=slopes: plan.gradient.release(rows, slopes, stream),  # type: ignore[misc]
@@ -168,33 +158,6 @@ def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layo
     )
     # The energy is a sum of squares in units of B, the sums are in units of B: bring both to squares.
     return Sketch(released[:-1], float(released[-1]) * bound, query.sigma)
-
-
-def fit_helpers(helpers: Sequence[Helper], lesson: Lesson, run: str) -> OnePass:
-    """Fit every helper under its own mechanism; those whose plan pays for it are weighed against each other."""
-    fits = tuple(fit_helper(helper, lesson) for helper in helpers)
-    if len(fits) < 2 or not all(fit.plan.sketch_mu for fit in fits):
-        return OnePass(fits, np.ones(len(fits)))
-    count = min(bucket_count(lesson.records, f.plan.sketch_mu, f.plan.sketch(1, 1.0).sensitivity) for f in fits)
-    layout = Layout.of(run, lesson.records, count)
-    sketches = [
-        sketch_helper(helper, fit, lesson.curvature(fit.plan.gradient.bound), layout)
-        for helper, fit in zip(helpers, fits, strict=True)
-    ]
-    return OnePass(fits, shares([fit.energy for fit in fits], sketches))
-
-
-def out_of_fold(records: int, score_without: Callable[[NDArray[np.bool_]], Array]) -> Array:
-    """Each record's score by a model that did not see it: a model that overfits leaves no residual.
-
-    `score_without(held)` trains on the other records and scores all N.
-    """
-    fold = np.random.default_rng(records).permutation(records) % FOLDS
-    scores = np.zeros(records)
-    for k in range(FOLDS):
-        held = fold == k
-        scores[held] = score_without(held)[held]
-    return scores
 
 
 def best_constant(loss: Loss, labels: Array, weights: Array) -> float:

@@ -1,20 +1,22 @@
 """Who protects what in a run: the value of `privacy=` in `plait.fit`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from plait.errors import PrivacyError, SettingError
 from plait.losses import Logistic, Loss
 from plait.penalties import Penalty
-from plait.privacy.accounting import check_delta
+from plait.privacy.accounting import check_delta, epsilon_of, mu_of
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book, LedgerFolder, Unrecorded, data_fingerprint
-from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.labels import NoisyLabel, RandomisedResponse, ReportedClass, private_labels
 from plait.privacy.noise import KeyedNoise, Noise, Release
 from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.recommended import Recommended
@@ -23,7 +25,7 @@ from plait.privacy.soft import SoftLogistic, label_noise_factor, steadied
 from plait.types import Array
 
 Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
-LabelMechanism = RandomisedResponse | NoisyLabel
+LabelMechanism = RandomisedResponse | NoisyLabel | ReportedClass
 LABEL_HOLDER = "label holder"
 
 
@@ -88,23 +90,68 @@ class Policy:
         noise = self.noise or self.ledger.noise(party)
         return Book(self.run, party, noise, self.ledger.ledger(party, matrix, guaranteed))
 
+    def clips(self, names: Sequence[str]) -> dict[str, float]:
+        """Where the rows of private parties are clipped, in training and in scoring."""
+        found = self.mechanisms(names).items()
+        return {name: m.clip for name, m in found if isinstance(m, Recommended | MechanismA) and m.clip}
+
     def protect_labels(self, loss: Loss, labels: Array) -> tuple[Loss, Array, float]:
         """The loss and the labels that everyone else may see, and how much noisier a fit to them is."""
+        soft = self.loss_of_targets(loss)
         if self.labels is None:
             return loss, labels, 1.0
         if isinstance(self.labels, NoisyLabel):
+            return loss, self._drawn(labels), 1.0
+        if isinstance(self.labels, ReportedClass):
+            targets = self.labels.targets()
+        else:
+            targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
+        return soft, targets, label_noise_factor(targets)
+
+    def loss_of_targets(self, loss: Loss) -> Loss:
+        """The loss that everyone trains with: the unbiased one where randomised response makes the targets."""
+        if self.labels is None:
+            return loss
+        if isinstance(self.labels, NoisyLabel):
             if loss.classifies:
                 raise SettingError("classes are protected by RandomisedResponse(epsilon). Found NoisyLabel.")
-            return loss, self._drawn(labels), 1.0
-        if not isinstance(loss, Logistic) or self.labels.classes != 2:
+            return loss
+        if not isinstance(loss, Logistic):
             raise SettingError(
-                f"RandomisedResponse in a run needs plait.Logistic() and 2 classes. Found {loss!r} and "
-                f"{self.labels.classes} classes. Other losses have no unbiased form here; train one class against the "
-                "rest, or protect a numeric label with NoisyLabel(epsilon, low, high)."
+                f"RandomisedResponse needs plait.Logistic(), because other losses have no unbiased form here. Found "
+                f"{loss!r}. A numeric label is protected by NoisyLabel(epsilon, low, high)."
             )
-        targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
-        soft = SoftLogistic(float(self.labels.targets([0])[0]), float(self.labels.targets([1])[0]))
-        return soft, targets, label_noise_factor(targets)
+        if isinstance(self.labels, ReportedClass):
+            return SoftLogistic(*self.labels.range())
+        if self.labels.classes != 2:
+            raise SettingError(
+                f"one model has 2 classes. Found RandomisedResponse(classes={self.labels.classes}). Train several "
+                "classes with plait.VerticalLogisticRegression(privacy=...)."
+            )
+        return SoftLogistic(float(self.labels.targets([0])[0]), float(self.labels.targets([1])[0]))
+
+    def of_classes(self, member: NDArray[Any], count: int) -> "list[Policy]":
+        """One policy per class against the rest, for labels 0..count-1 (N,); together they cost what this one does.
+
+        Labels are noised once, all classes at a time. A mechanism with a guarantee spends mu / sqrt(count) on a class.
+        """
+        labels: list[LabelMechanism | None] = [None] * count
+        if self.labels is not None:
+            if not isinstance(self.labels, RandomisedResponse) or self.labels.classes != count:
+                raise SettingError(
+                    f"labels of {count} classes are protected by RandomisedResponse(epsilon, classes={count}). Found "
+                    f"{self.labels!r}."
+                )
+            reported = self._drawn(member.astype(np.float64)).astype(np.int64)
+            labels = [ReportedClass(self.labels, reported, k) for k in range(count)]
+        return [replace(self, parties=self._part(count), labels=labels[k], run=f"{self.run}, class {k}")
+                for k in range(count)]  # fmt: skip
+
+    def _part(self, count: int) -> Any:
+        given = self.parties
+        if isinstance(given, Mapping):
+            return {name: _part_of(mechanism, count) for name, mechanism in given.items()}
+        return _part_of(given, count) if isinstance(given, Mechanism) else [_part_of(m, count) for m in given]
 
     def steadied(
         self, penalties: Mapping[str, Penalty], matrices: Mapping[str, Any], softness: float
@@ -125,7 +172,7 @@ class Policy:
 
     def _drawn(self, labels: Array) -> Array:
         """The noised labels: drawn once per data version and kept where there is a ledger."""
-        assert self.labels is not None
+        assert isinstance(self.labels, RandomisedResponse | NoisyLabel)
         if self.ledger is None:
             noise = self.noise or KeyedNoise()
             release = Release(self.run, LABEL_HOLDER, 0, "labels", data_fingerprint(labels))
@@ -143,6 +190,13 @@ class Policy:
             f"party {name.removeprefix('party ')}: {_features(mechanism)}; {labels}"
             for name, mechanism in self.mechanisms(names).items()
         )
+
+    @property
+    def private(self) -> bool:
+        """Whether anyone protects anything."""
+        given = self.parties.values() if isinstance(self.parties, Mapping) else self.parties
+        each = given if isinstance(given, Iterable) else (given,)
+        return self.labels is not None or any(not isinstance(m, NoPrivacy) for m in each)
 
 
 def check_party(name: str, mechanism: Mechanism, matrix: Any) -> None:
@@ -167,6 +221,14 @@ def _looks_standardised(matrix: Any) -> bool:
     varies = spread > 1e-12
     close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)
     return bool(varies.any() and close[varies].all())
+
+
+def _part_of(mechanism: Mechanism, count: int) -> Mechanism:
+    """The mechanism that may be used `count` times at the price of this one; a hair is kept for discrete noise."""
+    if not isinstance(mechanism, Recommended | MechanismA):
+        return mechanism
+    mu = mu_of(mechanism.epsilon, mechanism.delta) * (1 - 1e-4) / math.sqrt(count)
+    return replace(mechanism, epsilon=epsilon_of(mu, mechanism.delta))
 
 
 def _features(mechanism: Mechanism) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
+from plait.privacy.joint import MOST_FREE, Joint
 from plait.privacy.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
 from plait.privacy.rows import Adjacency
 from plait.privacy.words import protected
@@ -15,7 +16,8 @@ from plait.privacy.words import protected
 class Recommended:
     """Record-level (epsilon, delta) differential privacy of one helper's features.
 
-    The shares divide mu^2. `sketch_share` is spent only where several helpers must be kept from counting the
+    The shares divide mu^2. `gram_share` is the Gram matrix's part beside the gradients; where a record is replaced it
+    costs nothing (see `joint`). `sketch_share` is spent only where several helpers must be kept from counting the
     same signal twice; `score_share` releases one noisy score per record and is off by default. `clip` is the public
     radius at which rows are clipped; without it they must have norm at most 1. `gradient_clip` bounds the slope of a
     loss that has no bound of its own.
@@ -25,7 +27,7 @@ class Recommended:
     delta: float = 1e-5
     adjacency: Adjacency = Adjacency.REPLACE
     gradients: int = 6
-    gram_share: float = 0.2
+    gram_share: float = 0.25
     sketch_share: float = 0.3
     score_share: float = 0.0
     score_bound: float = 2.0
@@ -37,14 +39,16 @@ class Recommended:
         check_delta(self.delta)
         if self.gradients < 1:
             raise SettingError(f"`gradients` must be at least 1. Found {self.gradients}.")
-        for name in ("gram_share", "sketch_share", "score_share"):
+        for name in ("sketch_share", "score_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"`{name}` must lie in [0, 1). Found {getattr(self, name)}.")
-        if not 0 < self.gram_share < 1 - self.sketch_share - self.score_share:
+        if not self.sketch_share + self.score_share < 1:
             raise SettingError(
-                "`gram_share` must be positive and all shares together below 1, or no gradient can be paid. "
-                f"Found {self.gram_share} + {self.sketch_share} + {self.score_share}."
+                "`sketch_share` and `score_share` must leave something for the gradients. Found "
+                f"{self.sketch_share} + {self.score_share}."
             )
+        if not 0 < self.gram_share <= MOST_FREE:
+            raise SettingError(f"`gram_share` must be positive and at most 1/3. Found {self.gram_share}.")
         for name in ("score_bound", "gradient_clip", "clip"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
@@ -61,13 +65,18 @@ class Recommended:
 
         def build(mu: float) -> Plan:
             sketch_share = self.sketch_share if sketch else 0.0
-            rest = 1 - self.gram_share - sketch_share - self.score_share
-            step = mu * math.sqrt(rest / self.gradients)
+            rest = 1 - sketch_share - self.score_share
             scores = mu * math.sqrt(self.score_share)
             return Plan(
-                gram=NoisyGram.for_mu(mu * math.sqrt(self.gram_share), width, weight_bound, self.adjacency),
-                gradient=NoisyGradient.for_mu(step, width, gradient_bound, self.adjacency),
-                gradients=self.gradients,
+                joint=Joint.for_mu(
+                    mu * math.sqrt(rest),
+                    self.gram_share,
+                    self.gradients,
+                    (width, weight_bound),
+                    gradient_bound,
+                    self.adjacency,
+                    records,
+                ),
                 sketch_mu=mu * math.sqrt(sketch_share),
                 scores=NoisyScores.for_mu(scores, records, self.score_bound, self.adjacency) if scores else None,
                 records=records,
@@ -80,12 +89,22 @@ class Recommended:
 class Plan:
     """What a helper will release, in order, and what that costs in total."""
 
-    gram: NoisyGram
-    gradient: NoisyGradient
-    gradients: int
+    joint: Joint
     sketch_mu: float
     scores: NoisyScores | None
     records: int
+
+    @property
+    def gram(self) -> NoisyGram:
+        return self.joint.gram
+
+    @property
+    def gradient(self) -> NoisyGradient:
+        return self.joint.gradient
+
+    @property
+    def gradients(self) -> int:
+        return self.joint.gradients
 
     def sketch(self, buckets: int, bound: float) -> NoisySketch:
         """The sketch release that this plan pays for."""
@@ -93,7 +112,7 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        cost = self.gram.cost + self.gradient.cost.times(self.gradients)
+        cost = sum(self.joint.charges, Cost())
         if self.sketch_mu:
             # Buckets are chosen later, and there are never more of them than records.
             cost += Cost(mu=self.sketch_mu, slack=self.sketch(self.records, 1.0).cost.slack)
@@ -109,6 +128,7 @@ def _largest(build: Callable[[float], Plan], epsilon: float, delta: float) -> Pl
             f"{epsilon:g}. Release fewer numbers."
         )
     mu = mu_of(epsilon - slack, delta * math.exp(-slack))
+    mu *= mu / build(mu).cost.mu  # rounding has its price
     plan = build(mu)
     while plan.cost.delta(epsilon) > delta:
         mu *= 1 - 1e-9

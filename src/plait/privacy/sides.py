@@ -2,7 +2,8 @@
 
 In plait's units (mean loss, rho per record) the x-update is, after multiplication by N / (rho + tau),
 
-    x = argmin |D x - s|^2 / 2 + kappa |x|^2 / 2,    s = w - v rho / (rho + tau),    kappa = N lambda / (rho + tau),
+    x = argmin |D x - s|^2 / 2 + kappa |x|^2 / 2 + R_0(x),
+    s = w - v rho / (rho + tau),    kappa = N lambda / (rho + tau),
 
 with w the share as it was last released.
 """
@@ -15,6 +16,7 @@ from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.admm import PartyState, Sharing, SharingParty
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
+from plait.penalties import Ball, Combined, Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book, digest
 from plait.privacy.paper import ColumnNoise, PaperMechanism, PaperNoise, check_unit_rows, minimise_on_ball, to_ball
@@ -49,7 +51,9 @@ class Guarded(Method):
 
     def _fitted(self, mechanism: MechanismA, block: Block) -> MechanismA:
         weight = self._rho(block) * (1 + self.inner.proximity(self.parties))
-        fitted = replace(mechanism, kappa=block.features.rows * block.penalty.ridge / weight)
+        penalty, scale = block.penalty, block.features.rows / weight
+        rest = Combined(0.0, penalty.shape, penalty.feasible)
+        fitted = replace(mechanism, kappa=scale * penalty.ridge, rest=rest, scale=scale)
         self.book.account.check(fitted.cost(block.features.rows).times(fitted.rounds), self.book.run)
         return fitted
 
@@ -69,13 +73,30 @@ def guard(method: Method, mechanism: InLoop, book: Book, parties: int, block: Bl
         )
     if isinstance(mechanism, PaperNoise):
         return Guarded(method, mechanism, book, parties)
-    if not block.penalty.quadratic:
+    if isinstance(mechanism, MechanismA):
+        _check_strongly_convex(mechanism, block.penalty)
+    elif not block.penalty.quadratic:
         raise SettingError(f"{name} needs an L2 penalty. Found {block.penalty!r}. Use plait.privacy.Recommended.")
-    if isinstance(mechanism, MechanismA) and not block.penalty.ridge > 0:
-        raise SettingError("MechanismA needs a strongly convex penalty, L2(alpha) with alpha > 0. Found none.")
     if method.rho is None and block.loss.curvature is None:
         raise SettingError(f"{name} needs to know rho. Found a loss without a curvature: give the method rho=....")
     return Guarded(method, mechanism, book, parties)
+
+
+def _check_strongly_convex(mechanism: MechanismA, penalty: Penalty) -> None:
+    """The proof of its sensitivity adds two variational inequalities, over a convex set, and divides by kappa."""
+    if not (penalty.convex and penalty.ridge > 0):
+        raise SettingError(
+            "MechanismA needs a convex penalty with an L2 part, such as plait.L2(0.1) or plait.ElasticNet(0.1): "
+            f"without one, a record can move the x-update without bound. Found {penalty!r}. Add plait.L2(alpha), or "
+            "use plait.privacy.Recommended, which takes any penalty."
+        )
+    try:
+        Combined(0.0, penalty.shape, penalty.feasible) + Ball(mechanism.radius)
+    except SettingError as error:
+        raise SettingError(
+            f"MechanismA solves within |x| <= {mechanism.radius:g}, and no solver here has that beside {penalty!r}: "
+            f"{error} Use plait.privacy.Recommended, which takes any penalty."
+        ) from None
 
 
 class PaperSide(PartySide):

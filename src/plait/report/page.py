@@ -32,7 +32,9 @@ def write_report(folder: Path, job: Job, details: dict[str, Any]) -> Path:
         f"<p class=quiet>run {_text(status['run'])}, plait {__version__}, started {began} UTC</p>",
         _cards(details, rounds),
         _convergence(rounds),
-        _metrics(details.get("metrics", {})),
+        _metrics("Metrics, training rows", details.get("metrics", {})),
+        _metrics("Metrics, new rows", details.get("new_metrics", {})),
+        _privacy(job),
         _traffic(folder),
         _settings(job),
     ]
@@ -69,8 +71,13 @@ def _convergence(rounds: list[dict[str, Any]]) -> str:
     )
 
 
-def _metrics(metrics: dict[str, Any]) -> str:
-    return f"<h2>Metrics</h2>{_table(metrics)}" if metrics else ""
+def _metrics(title: str, metrics: dict[str, Any]) -> str:
+    return f"<h2>{title}</h2>{_table(metrics)}" if metrics else ""
+
+
+def _privacy(job: Job) -> str:
+    lines = "".join(f"<li>{_text(line)}</li>" for line in job.policy.guarantee(job.parties).splitlines())
+    return f"<h2>Privacy</h2><ul>{lines}</ul>"
 
 
 def _traffic(folder: Path) -> str:

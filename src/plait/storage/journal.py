@@ -60,9 +60,9 @@ class Journal:
         self._write(seq, parts)
         self._submit(lambda: None)
 
-    def append_behind(self, seq: int, parts: list[Buffer]) -> None:
-        """Have one record written."""
-        self._submit(lambda: self._write(seq, parts))
+    def append_behind(self, seq: int, make_parts: Callable[[], list[Buffer]]) -> None:
+        """Have one record made and written."""
+        self._submit(lambda: self._write(seq, make_parts()))
 
     def replace_behind(self, write_snapshot: Callable[[], None]) -> None:
         """Have a snapshot written that makes all records so far superfluous, then forget them."""
@@ -156,7 +156,7 @@ class NoJournal:
     def append(self, seq: int, parts: list[Buffer]) -> None:
         return
 
-    def append_behind(self, seq: int, parts: list[Buffer]) -> None:
+    def append_behind(self, seq: int, make_parts: Callable[[], list[Buffer]]) -> None:
         return
 
     def replace_behind(self, write_snapshot: Callable[[], None]) -> None:

@@ -1,9 +1,12 @@
 """How messages travel between the coordinator and the parties."""
 
+import os
 from collections.abc import Mapping
 from typing import Protocol
 
 from plait.messages import Broadcast, Share
+
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # before gRPC is loaded: what it would print, our errors say
 
 
 class Transport(Protocol):

@@ -1,6 +1,7 @@
 """The coordinator's end: one gRPC port, one bidirectional stream per party, parties dial in."""
 
 import hmac
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, pack
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
+_REMINDER = 15.0
 
 CHECK, CHECKED = "check", "identity, versions and job agree"
 """The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
@@ -41,6 +43,8 @@ class Terms:
     ids: str
     patience: float
     kept: int = 2
+    lengths: frozenset[int] = frozenset()
+    """How many numbers a share may have; as many as there are rows where nothing else is said."""
     phase: str = ""
 
     @property
@@ -116,12 +120,14 @@ class Hub:
         for name in requests.keys() & self._desks.keys():
             self._desks[name].remember(seq, requests[name], shares[name])
 
-    def wait_for_all(self, waiting: Callable[[list[str]], None]) -> None:
-        """Wait until every party has joined; `waiting` is told who is missing, when that changes."""
+    def wait_for_all(self, waiting: Callable[[list[str], bool], None]) -> None:
+        """Wait until every party has joined; `waiting` is told who is missing, when that changes and when it lasts."""
         told: list[str] | None = None
+        remind = math.inf
         while absent := [d.name for d in self._desks.values() if not (d.connected or d.told)]:
-            if absent != told:
-                waiting(absent)
+            if absent != told or time.monotonic() > remind:
+                waiting(absent, absent == told)
+                remind = time.monotonic() + _REMINDER if absent != told else math.inf
                 told = absent
             for desk in self._desks.values():
                 self._check(desk)
@@ -169,7 +175,9 @@ class Hub:
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
             yield control.encode(Welcome(self._terms.run, self._terms.key, self._terms.phase or self._terms.purpose))
-            ready = control.expect(_next(incoming), Ready)
+            ready = control.expect(_next(incoming), Ready, Finished)
+            if isinstance(ready, Finished):
+                raise _Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
             assert isinstance(ready, Ready)
             self._compare(desk.name, ready)
             again = self._seat(desk, session, ready)
@@ -236,7 +244,7 @@ class Hub:
             return desk.sit(session, ready.last)
 
     def _talk(self, desk: Desk, session: object, incoming: Iterator[bytes], again: list[Ask]) -> Iterator[bytes]:
-        assembler = Assembler(Kind.SHARE, self._terms.rows)
+        assembler = Assembler(Kind.SHARE, *(self._terms.lengths or {self._terms.rows}))
         for ask in again:
             yield from _question(ask)
             self._listen(desk, incoming, assembler, ask.seq)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import grpc
 
-from plait.errors import MissingPartyError, PlaitError, ProtocolError, TransportError
+from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import control
 from plait.transports.control import Finished, Hello, Query, Ready, Refused, Welcome
@@ -19,6 +19,8 @@ from plait.transports.tls import PlainText, Security
 from plait.transports.wire import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
+"""Marks of a TLS handshake that will fail however often it is tried."""
 
 
 class Participant(Protocol):
@@ -27,6 +29,11 @@ class Participant(Protocol):
     @property
     def ready(self) -> Ready:
         """What the coordinator is told when the party joins."""
+        ...
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """How many numbers a broadcast may have."""
         ...
 
     def answer(self, seq: int, broadcast: Broadcast) -> Share:
@@ -130,7 +137,7 @@ class _Conversation:
             self._give_up(str(error))
             raise
         self._say.put([control.encode(participant.ready)])
-        assembler = Assembler(Kind.BROADCAST, participant.ready.rows)
+        assembler = Assembler(Kind.BROADCAST, *participant.lengths)
         while True:
             frame = unpack(self._next())
             self.joined = True
@@ -195,8 +202,14 @@ class _Conversation:
         except StopIteration:
             raise _Again("the coordinator closed the connection") from None
         except grpc.RpcError as error:
-            details = getattr(error, "details", str)()
-            raise _Again(details or "the connection broke") from None
+            details = getattr(error, "details", str)() or "the connection broke"
+            if any(word in details.lower() for word in _CERTIFICATE_WORDS):
+                raise CertificateError(
+                    "this party and the coordinator must have certificates of the same authority, valid now, and the "
+                    f"coordinator's must carry its name. Found that TLS refuses: {details}. Compare the fingerprints "
+                    "of ca.crt with the label party: `plait cert show`."
+                ) from None
+            raise _Again(details) from None
 
 
 def _refused(said: Refused) -> None:

@@ -147,11 +147,11 @@ def _whole(size: int) -> int:
 
 
 class Assembler:
-    """Puts messages together from frames: one kind of message, vectors of exactly `rows` numbers."""
+    """Puts messages together from frames: one kind of message, vectors of one of these lengths."""
 
-    def __init__(self, kind: Kind, rows: int) -> None:
+    def __init__(self, kind: Kind, *lengths: int) -> None:
         self._kind = kind
-        self._rows = rows
+        self._lengths = lengths
         self._open: _Open | None = None
 
     def add(self, frame: Frame) -> Numbered | None:
@@ -182,8 +182,9 @@ class Assembler:
         if len(payload) < _HEAD.size:
             raise ProtocolError(f"the head of a message must hold {_HEAD.size} bytes. Found {len(payload)}.")
         round_number, length, count = _HEAD.unpack_from(payload)
-        if length not in (-1, self._rows):
-            raise ProtocolError(f"a vector must hold one number for each of {self._rows} rows. Found {length}.")
+        if length not in (-1, *self._lengths):
+            rows = " or ".join(map(str, sorted(self._lengths)))
+            raise ProtocolError(f"a vector must hold one number for each of {rows} rows. Found {length}.")
         if count > MAX_SCALARS or _HEAD.size + count * NUMBER_BYTES > len(payload):
             raise ProtocolError(f"a head must hold its scalars, at most {MAX_SCALARS}. Found {count} announced.")
         if frame.flags & _CLOSING and self._kind is not Kind.BROADCAST:

@@ -1,5 +1,6 @@
 """Readers and local preparation, against scikit-learn."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,31 @@ def test_preparation_imputes_scales_and_encodes(csv: Path) -> None:
     np.testing.assert_allclose(matrix[:, :2], expected, atol=1e-15)
     np.testing.assert_array_equal(matrix[:, 2:], [[1, 0], [0, 1], [1, 0]])
     assert names == ("age", "income", "region=north", "region=south")
+
+
+def test_public_ranges_bound_every_row_and_learn_nothing(csv: Path, tmp_path: Path) -> None:
+    table = read_table(csv, "id")
+    options = PrepareOptions(
+        impute="zero",
+        scale="ranges",
+        ranges={"age": [0, 40], "income": [-1, 3]},
+        one_hot=("region",),
+        categories={"region": ["south", "east"]},
+    )
+    fitted = preparation.fit(table, options, ())
+    matrix, names = fitted.apply(table)
+    assert names == ("age", "income", "region=south", "region=east")
+    third = 1 / np.sqrt(3)
+    # Ages 30, missing and 50 on [0, 40]; incomes 1.5, 2.5 and 0.1 on [-1, 3]; only one row is from the south.
+    expected = [[0.5, 0.25, 0, 0], [-1, 0.75, 1, 0], [1, -0.45, 0, 0]]
+    np.testing.assert_allclose(matrix, np.array(expected) * third, atol=1e-12)
+    assert np.linalg.norm(matrix, axis=1).max() <= 1
+    fitted.save(tmp_path)
+    assert preparation.load(tmp_path).apply(table)[0].tobytes() == matrix.tobytes()
+    with pytest.raises(ConfigError, match="Found none for income"):
+        preparation.fit(table, replace(options, ranges={"age": [0, 1]}), ())
+    with pytest.raises(ConfigError, match="low < high"):
+        preparation.fit(table, replace(options, ranges={"age": [1, 0], "income": "wide"}), ())
 
 
 @pytest.mark.parametrize("transformer", ["", "sklearn.preprocessing:QuantileTransformer"])

@@ -10,9 +10,13 @@ from sklearn.linear_model import LogisticRegression
 
 import plait
 from plait import L1, L2, Cauchy, Hinge, Huber, Jacobi, Pinball, Poisson, Squared, SquaredHinge, Stopping, fit
-from plait.errors import BudgetError, PrivacyError, SettingError
+from plait.errors import BudgetError, PrivacyError, ProtocolError, SettingError
+from plait.matrix import Features
+from plait.messages import Broadcast
+from plait.methods.base import Block
 from plait.privacy import (
     Budget,
+    ClippedRows,
     InsecureTestNoise,
     LedgerFolder,
     MechanismA,
@@ -26,7 +30,10 @@ from plait.privacy import (
     RandomisedResponse,
     Recommended,
 )
+from plait.privacy.book import Book
 from plait.privacy.ledger import Ledger, Unlimited
+from plait.privacy.members import Protected
+from plait.privacy.steps import Step, say
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -272,10 +279,46 @@ def test_mechanism_a_pays_for_its_rounds_and_no_more(tmp_path: Path) -> None:
     assert log_loss(model.scores({"own": own, "bank": other}), t) < log_loss(np.zeros(t.size), t)
 
 
+@pytest.mark.parametrize(
+    "penalty",
+    [plait.ElasticNet(0.05, 0.5), plait.GroupLasso(0.02, [0, 0, 1, 1, 1]) + L2(0.02), L2(0.02) + plait.NonNegative()],
+    ids=repr,
+)
+def test_mechanism_a_solves_its_update_with_every_penalty_that_its_proof_covers(penalty: plait.Penalty) -> None:
+    _, other, t = data(400)
+    rest = plait.penalties.Combined(0.0, penalty.shape, penalty.feasible)
+    rows = ClippedRows.of(other)
+
+    def objective(x: np.ndarray) -> float:
+        gap = rows.forward(x) - (2 * t - 1)
+        return float(gap @ gap / 2 + 3.5 * x @ x + 300 * rest.value(x))
+
+    for radius in (10.0, 0.1):
+        mechanism = MechanismA(5.0, kappa=7.0, radius=radius, rest=rest, scale=300.0)
+        found = mechanism.solve(rows, 2 * t - 1)
+        # An independent search around the answer, within the ball and the penalty's domain.
+        rng = np.random.default_rng(0)
+        best = objective(found)
+        for size in np.geomspace(1e-5, 1.0, 300):
+            step = found + size * rng.standard_normal(5)
+            step = np.maximum(step, 0) if penalty.feasible is not None else step
+            step *= min(1.0, radius / np.linalg.norm(step)) if np.any(step) else 1.0
+            assert objective(step) >= best - 1e-9
+        assert np.linalg.norm(found) <= radius * (1 + 1e-12)
+
+
+def test_mechanism_a_trains_with_an_elastic_net() -> None:
+    own, other, t = data(2000)
+    policy = Policy([NoPrivacy(), MechanismA(50.0, rounds=5)], noise=InsecureTestNoise(0))
+    model = fit([own, other], t, privacy=policy, penalty=plait.ElasticNet(0.02, 0.3))
+    assert log_loss(model.scores([own, other]), t) < log_loss(np.zeros(t.size), t)
+
+
 def test_mechanism_a_needs_a_fixed_rho_and_strong_convexity() -> None:
     own, other, t = data(300)
     for settings in ({"method": plait.Subspace()}, {"method": plait.Proximal()}, {"penalty": L1(0.1)},
-                     {"penalty": plait.NoPenalty()}):  # fmt: skip
+                     {"penalty": plait.NoPenalty()}, {"penalty": L2(0.1) + plait.Box(-1, 1)},
+                     {"penalty": L2(0.1) + plait.LogPenalty(0.1, 1.0)}):  # fmt: skip
         with pytest.raises(SettingError, match=r"MechanismA|needs"):
             fit([own, other], t, privacy=[NoPrivacy(), MechanismA(1.0)], **settings)  # type: ignore[arg-type]
 
@@ -319,8 +362,42 @@ def test_estimators_train_privately_and_say_so() -> None:
     further = far.copy()
     further[:, 4:] *= 100
     assert np.allclose(model.decision_function(far), model.decision_function(further))
-    with pytest.raises(SettingError, match="two classes"):
-        plait.VerticalLogisticRegression(parties, privacy=policy).fit(table, np.arange(2000) % 3)
+
+
+def three_classes(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    table = rng.uniform(-1, 1, (n, 6)) / np.sqrt(3)
+    scores = 6 * table @ rng.standard_normal((6, 3)) + rng.gumbel(size=(n, 3))
+    return table, np.array(["a", "b", "c"])[scores.argmax(axis=1)]
+
+
+def test_labels_of_several_classes_are_noised_once(tmp_path: Path) -> None:
+    table, y = three_classes(6000)
+    parties = {"shop": [0, 1, 2], "bank": [3, 4, 5]}
+    open_model = plait.VerticalLogisticRegression(parties).fit(table, y)
+    folder = LedgerFolder(tmp_path, Budget(2.0))
+    policy = Policy(labels=RandomisedResponse(2.0, classes=3), ledger=folder)
+    model = plait.VerticalLogisticRegression(parties, privacy=policy).fit(table, y)
+    assert "labels: protected with epsilon = 2.00" in model.guarantee_
+    assert open_model.score(table, y) - 0.03 < model.score(table, y) <= open_model.score(table, y) + 0.01
+    codes = np.searchsorted(["a", "b", "c"], y).astype(float)
+    assert len(folder.ledger("label holder", codes, guaranteed=True).charges()) == 1
+    with pytest.raises(SettingError, match="classes=3"):
+        plait.VerticalLogisticRegression(parties, privacy=Policy(labels=RandomisedResponse(2.0))).fit(table, y)
+
+
+def test_features_pay_for_all_classes_together(tmp_path: Path) -> None:
+    table, y = three_classes(6000)
+    folder = LedgerFolder(tmp_path, Budget(8.0))
+    policy = Policy({"shop": NoPrivacy(), "bank": Recommended(8.0)}, ledger=folder)
+    parties = {"shop": [0, 1, 2], "bank": [3, 4, 5]}
+    model = plait.VerticalLogisticRegression(parties, privacy=policy).fit(table, y)
+    assert "party bank: every customer's features are protected with epsilon = 8.00" in model.guarantee_
+    ledger = folder.ledger("bank", table[:, 3:], guaranteed=True)
+    assert len(ledger.charges()) == 3 * 7
+    assert 7.9 < ledger.spent().epsilon(1e-5) <= 8.0
+    alone = plait.VerticalLogisticRegression().fit(table[:, :3], y).score(table[:, :3], y)
+    assert model.score(table, y) > alone + 0.02
 
 
 def test_estimators_never_centre_the_columns_of_a_private_party(tmp_path: Path) -> None:
@@ -361,3 +438,30 @@ def test_a_run_that_the_budget_cannot_finish_is_not_begun(tmp_path: Path) -> Non
 def test_the_ledger_of_a_private_party_keeps_its_budget(tmp_path: Path) -> None:
     assert isinstance(LedgerFolder(tmp_path, Budget(1.0)).ledger("p", np.eye(3), False).budget, Unlimited)
     assert isinstance(LedgerFolder(tmp_path, Budget(1.0)).ledger("q", np.eye(3), True), Ledger)
+
+
+def test_a_helper_refuses_to_train_unprotected() -> None:
+    _, other, _ = data(300)
+    block = Block(Features(other), L2(1e-3), plait.Logistic(), np.full(300, 1 / 300))
+    side = Protected(plait.Subspace(), Recommended(1.0), Book("run", "bank"), sketch=False).party_side(block)
+    state = side.start()
+    for request in (
+        Broadcast(1, np.zeros(300), np.array([0.0, 1.0, 0.0])),
+        Broadcast(1, None, np.array([float(Step.SCORES), 1.0])),
+    ):
+        with pytest.raises(PrivacyError, match="Nothing was released"):
+            side.respond(state, request)
+    with pytest.raises(ProtocolError, match="labels and offset"):
+        side.respond(state, say(Step.FIT, 0.0))
+    with pytest.raises(ProtocolError, match="labels and offset"):
+        side.respond(state, say(Step.SKETCH, 10))
+
+
+def test_unprotected_parties_learn_what_they_would_learn_alone() -> None:
+    own, other, t = data(1500)
+    shop, mail = own[:, :2], own[:, 2:]
+    model = fit({"shop": shop, "mail": mail, "bank": other}, t,
+                privacy={"shop": NoPrivacy(), "mail": NoPrivacy(), "bank": Recommended(1.0)})  # fmt: skip
+    alone = fit({"shop": shop, "mail": mail}, t)
+    for name in ("shop", "mail"):
+        assert np.array_equal(model.weights[name], alone.weights[name])

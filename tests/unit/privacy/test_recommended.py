@@ -8,9 +8,50 @@ from plait.errors import PrivacyError, SettingError
 from plait.penalties import L1, L2, NoPenalty
 from plait.privacy.accounting import delta_of
 from plait.privacy.combine import Sketch, posterior_mean, shares
+from plait.privacy.joint import Joint
 from plait.privacy.newton import PRIOR_VARIANCE, NoisyNewton
 from plait.privacy.recommended import Recommended
-from plait.privacy.rows import Adjacency
+from plait.privacy.rows import Adjacency, ClippedRows
+
+
+def largest_shift_square(gram: float, gradient: float, gradients: int, adjacency: Adjacency) -> float:
+    """By search over |a|, |a'| and the angle between q a and q' a', with |q| = |q'| = 1."""
+    length = np.linspace(0, 1, 41)
+    r, s, cosine = np.meshgrid(length, length if adjacency is Adjacency.REPLACE else [0.0], np.linspace(-1, 1, 201))
+    y = r * s * cosine
+    moved = gradients * (r**2 + s**2 - 2 * y) / gradient**2 + (r**4 + s**4 - 2 * y**2) / gram**2
+    return float(moved.max())
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("share", [0.05, 0.25, 1 / 3])
+def test_what_was_charged_covers_every_neighbour_after_every_release(adjacency: Adjacency, share: float) -> None:
+    joint = Joint.for_mu(0.7, share, 6, (4, 0.25), 2.0, adjacency, 10_000)
+    spent = np.cumsum([charge.mu**2 for charge in joint.charges])
+    for k, square in enumerate(spent):
+        found = largest_shift_square(joint.gram.sigma / 0.25, joint.gradient.sigma / 2.0, k, adjacency)
+        assert found <= square <= found * 1.002
+    assert spent[-1] == pytest.approx(0.7**2, rel=1e-3)
+
+
+def test_random_neighbours_move_what_is_released_by_no_more_than_is_charged() -> None:
+    rng = np.random.default_rng(5)
+    joint = Joint.for_mu(1.0, 0.25, 1, (3, 0.5), 1.0, Adjacency.REPLACE, 4)
+    weights = np.array([0.5, 0.1, 0.3, 0.2])
+    worst = 0.0
+    for _ in range(3000):
+        rows = rng.standard_normal((4, 3))
+        other = rows.copy()
+        other[0] = rng.choice([-1.0, 1.0]) * rows[0] + rng.exponential() * rng.standard_normal(3)
+        q = rng.uniform(-1.5, 1.5, 4)
+        p = q.copy()
+        p[0] = rng.choice([q[0], -q[0], 1.0])
+        one, two = ClippedRows.of(rows), ClippedRows.of(other)
+        gram = joint.gram.value(one, weights) - joint.gram.value(two, weights)
+        gradient = joint.gradient.value(one, q) - joint.gradient.value(two, p)
+        shift = (gram @ gram) / joint.gram.grid.sigma**2 + (gradient @ gradient) / joint.gradient.grid.sigma**2
+        worst = max(worst, float(shift))
+    assert 0.8 < worst <= sum(c.mu**2 for c in joint.charges)
 
 
 @settings(deadline=None, max_examples=60)
@@ -27,9 +68,8 @@ def test_a_plan_never_costs_more_than_asked(
     mechanism = Recommended(epsilon, adjacency=adjacency, gradients=gradients)
     plan = mechanism.plan(30_000, width, 0.25, 1.0, sketch=sketch)
     assert plan.cost.delta(epsilon) <= 1e-5
-    # The sum of squares from the noise that is really added, without rounding or grid.
-    factor = adjacency.factor
-    mu2 = factor * 0.25**2 / plan.gram.sigma**2 + gradients * (factor / plan.gradient.sigma) ** 2
+    # The largest squared shift from the noise that is really added, over rows of any length and angle.
+    mu2 = largest_shift_square(plan.gram.sigma / 0.25, plan.gradient.sigma, gradients, adjacency)
     if sketch:
         query = plan.sketch(50, 0.3)
         mu2 += (query.sensitivity * 0.3 / query.sigma) ** 2

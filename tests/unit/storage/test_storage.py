@@ -1,5 +1,6 @@
 """States, journals and the audit log: what comes back, and what a crash or a forger leaves behind."""
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,19 @@ def test_audit_log_continues_its_chain_and_shows_tampering(tmp_path: Path) -> No
         path.write_bytes(b"".join(forged))
         with pytest.raises(StorageError, match="unbroken"):
             list(read_log(path))
+
+
+def test_audit_lines_of_long_and_short_messages_keep_their_order(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    sizes = [1, 200_000, 200_001, 2, 200_002, 3, 5_000_000, 4]
+    for seq, size in enumerate(sizes):
+        log.message("sent", "shop", seq, Share(seq, np.arange(float(size))))
+    log.close()
+    lines = [entry.facts for entry in read_log(tmp_path / "audit.jsonl")]
+    assert [line["seq"] for line in lines] == list(range(len(sizes)))
+    assert [line["bytes"] for line in lines] == [8 * size for size in sizes]
+    vector = np.arange(200_000.0)
+    assert lines[1]["digest"] == hashlib.sha256((1).to_bytes(8, "little") + vector.tobytes()).hexdigest()
 
 
 def test_a_spool_keeps_whole_records_and_drops_what_was_cut_short(tmp_path: Path) -> None:

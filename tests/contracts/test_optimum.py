@@ -120,7 +120,6 @@ def train(loss: str, penalty: str, parties: int, form: str, intercept: bool = Fa
     return objective, fit
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_any_number_of_parties_reaches_the_pooled_optimum(loss: str, penalty: str) -> None:
@@ -134,7 +133,6 @@ def test_any_number_of_parties_reaches_the_pooled_optimum(loss: str, penalty: st
             assert abs(objective - best) <= 1e-6 * abs(best), f"{parties} parties, {form}: {fit.rounds} rounds"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("loss", ["Hinge", "Pinball"])
 def test_losses_with_kinks_reach_the_optimum_on_sparse_columns(loss: str, penalty: str) -> None:
@@ -144,7 +142,6 @@ def test_losses_with_kinks_reach_the_optimum_on_sparse_columns(loss: str, penalt
         assert abs(objective - best) <= 1e-6 * abs(best)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("penalty", ["L2", "L1", "non-negative"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_intercept_reaches_the_pooled_optimum(loss: str, penalty: str) -> None:

@@ -26,7 +26,7 @@ from plait.types import Array
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4
 _INNER = 0.05
-_LOOK_BACK, _CAUTION = 3, 10.0
+_LOOK_BACK, _CAUTION = 3, 100.0
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,10 @@ class Augmented(Method):
             )
         self.subspace.check_penalties(penalties)
         walled = [name for name, penalty in penalties.items() if penalty.feasible is not None]
-        if walled and len(penalties) > 1:
+        if walled:
             # Within walls the coordinator can only go back and forth on each party's step, and with kinks that stalls.
             raise SettingError(
-                f"Augmented takes constraints only from a party that is alone. Found {penalties[walled[0]]!r} at party "
-                f"{walled[0]!r}. {self.remedy}"
+                f"Augmented takes no constraints. Found {penalties[walled[0]]!r} at party {walled[0]!r}. {self.remedy}"
             )
 
     def party_side(self, block: Block) -> PartySide:

@@ -22,7 +22,7 @@ from plait.types import Array
 _SINGULAR = 1e-8
 _LIFT = 1e-10
 """How much of each column's own curvature is added to the diagonal, which may be singular."""
-_LARGE, _SINGLE = 2e9, 1e-5
+_LARGE, _SINGLE = 1e8, 1e-5
 _CG_TOLERANCE = 1e-2
 _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 

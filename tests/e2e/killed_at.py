@@ -7,6 +7,7 @@ A fault injector around the real program: up to the moment of death it is unchan
 
 import functools
 import importlib
+import itertools
 import os
 import signal
 import sys
@@ -22,16 +23,15 @@ def arm(target: str, when: str, count: int) -> None:
     for name in outer:
         owner = getattr(owner, name)
     original = getattr(owner, last)
-    calls = 0
+    numbers = itertools.count(1)  # one step, even where several threads call at once
 
     @functools.wraps(original)
     def fatal(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == count and when == "before":
+        number = next(numbers)
+        if number == count and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(*args, **kwargs)
-        if calls == count and when == "after":
+        if number == count and when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

@@ -47,29 +47,35 @@ class Others:
 class Preconditioner:
     """An approximate inverse of  D^T diag(w) D + diag(h):  a Cholesky factor where it fits, else the diagonal."""
 
-    def __init__(self, features: Features, w: Array, h: Array, last: "Preconditioner | None" = None) -> None:
+    def __init__(
+        self, features: Features, w: Array, h: Array, ridge: float, last: "Preconditioner | None" = None
+    ) -> None:
         self.dense = features.primal_fits
         self.w, self.h = w, h
         if not self.dense:
             self._diagonal = np.maximum(features.weighted_column_squares(w) + h, 1e-300)
             return
-        self._gram: Array = last._gram if last is not None and last.w is w else self._new_gram(features)
+        self._gram: Array = last._gram if last is not None and last.w is w else _gram(features, w, ridge)
         own = np.diag(self._gram)
         matrix = self._gram.copy()
         matrix[np.diag_indices_from(matrix)] += np.maximum(h, _LIFT * np.where(own > 0, own, 1.0)).astype(matrix.dtype)
         self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
-
-    def _new_gram(self, features: Features) -> Array:
-        """In single precision where that saves time and the ridge is far above rounding."""
-        large = features.rows * features.columns**2 > _LARGE
-        single = large and (self.h >= _SINGLE * float(self.w.max()) * features.column_squares).all()
-        return features.weighted_gram(self.w, np.float32 if single else np.float64)
 
     def solve(self, rhs: Array) -> Array:
         if self.dense:
             solved = scipy.linalg.cho_solve(self._factor, rhs.astype(self._gram.dtype, copy=False), check_finite=False)
             return solved.astype(np.float64, copy=False)
         return rhs / self._diagonal
+
+
+def _gram(features: Features, w: Array, ridge: float) -> Array:
+    """In single precision where that saves time and the ridge, which h never falls below, is far above rounding.
+
+    All that this depends on is stored with a party: one that starts again forms the same matrix.
+    """
+    large = features.rows * features.columns**2 > _LARGE
+    single = large and (ridge >= _SINGLE * float(w.max()) * features.column_squares).all()
+    return features.weighted_gram(w, np.float32 if single else np.float64)
 
 
 @dataclass(frozen=True)

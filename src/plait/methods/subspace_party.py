@@ -188,7 +188,7 @@ class SubspaceParty(PartySide):
             state = replace(state, factored=(state.factored[0], h))
         assert state.factored is not None
         if self._inverse is None or self._inverse.h is not state.factored[1]:
-            self._inverse = Preconditioner(f, *state.factored, self._inverse)
+            self._inverse = Preconditioner(f, *state.factored, self.block.penalty.ridge, self._inverse)
         return state, Curvature(f, w, h, self._inverse, 0 if f.primal_fits else _CG_STEPS)
 
     def _others(self, state: PartyState, orders: Orders, w: Array) -> Others:

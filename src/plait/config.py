@@ -18,7 +18,7 @@ from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, c
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, SettingError
 from plait.losses import Logistic, Loss
-from plait.messages import WIRES
+from plait.messages import is_single
 from plait.methods.base import Method
 from plait.names import check_name
 from plait.penalties import L2, Penalty
@@ -66,8 +66,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
-        if self.wire not in WIRES:
-            raise ConfigError(f"run.wire must be one of {', '.join(WIRES)}. Found {self.wire!r}.")
+        is_single(self.wire)
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,13 @@ from plait.methods.base import Block, Method
 from plait.types import Array
 
 
-def _as_it_is(share: Share) -> Share:
-    return share
-
-
 class Party:
     """Holds D_m and x_m, which never leave it, and answers broadcasts."""
 
     def __init__(self, name: str, block: Block, method: Method, single: bool = False) -> None:
         self.name = name
-        self._sent = rounded if single else _as_it_is
         self.block = block
+        self.single = single
         self.lengths = method.lengths(block.features.rows)
         self._side = method.party_side(block)
         self._state = self._side.start()
@@ -26,6 +22,9 @@ class Party:
         """Take one step and return what is sent to the coordinator."""
         self._state, share = self._side.respond(self._state, broadcast)
         return self._sent(share)
+
+    def _sent(self, share: Share) -> Share:
+        return rounded(share) if self.single else share
 
     @property
     def state(self) -> Any:

@@ -1,21 +1,22 @@
 """`plait align`: find the common samples before any training; and how a party is asked for its consent."""
 
 import sys
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from plait.alignment.aligner import Consent, Proposal, agree
 from plait.commands.failures import reports_errors
 from plait.commands.options import (
+    Address,
     Anywhere,
+    Certificates,
     Config,
     Fresh,
     Insecure,
     JobFile,
     Log,
     LogOption,
+    Name,
     Yes,
     listen_address,
     need_party,
@@ -33,11 +34,11 @@ from plait.errors import ConfigError
 @reports_errors
 def align(
     job_file: JobFile,
-    name: Annotated[str, typer.Option(help="Which party this is; empty to do it all on this machine.")] = "",
+    name: Name = "",
     yes: Yes = False,
     config: Config = None,
-    address: Annotated[str, typer.Option(help="host:port to listen on or to dial, instead of the files'.")] = "",
-    certificates: Annotated[Path | None, typer.Option(help="The folder of certificates.")] = None,
+    address: Address = "",
+    certificates: Certificates = None,
     fresh: Fresh = False,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,

@@ -7,7 +7,19 @@ import typer
 from scipy.special import expit
 
 from plait.commands.failures import reports_errors
-from plait.commands.options import Anywhere, Config, Insecure, JobFile, Log, LogOption, listen_address, security_of
+from plait.commands.options import (
+    Address,
+    Anywhere,
+    Certificates,
+    Config,
+    Insecure,
+    JobFile,
+    Log,
+    LogOption,
+    Name,
+    listen_address,
+    security_of,
+)
 from plait.commands.watching import watcher
 from plait.config import Job, PartyFile, read_job, read_party
 from plait.deployment.folder import RunFolder
@@ -23,11 +35,8 @@ from plait.storage.files import write_json
 
 _DEFAULT = ServeOptions()
 
-Name = Annotated[str, typer.Option(help="Which party this is; empty to do it all on this machine.")]
 RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of data.score in the party file.")]
 RunName = Annotated[str, typer.Option("--run", help="A finished run; the newest of this job by default.")]
-Certificates = Annotated[Path | None, typer.Option(help="The folder of certificates.")]
-Address = Annotated[str, typer.Option(help="host:port to listen on or to dial, instead of the files'.")]
 
 
 @reports_errors

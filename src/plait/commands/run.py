@@ -1,6 +1,5 @@
 """`plait fit`, `plait coordinator`, `plait party`: one job file, run simulated, as processes, or on many machines."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ from plait.commands.align import consent_of
 from plait.commands.failures import reports_errors
 from plait.commands.options import (
     Anywhere,
+    Certificates,
     Config,
     Fresh,
     Insecure,
@@ -56,7 +56,7 @@ def coordinator(
     job_file: JobFile,
     config: Config = None,
     listen: Annotated[str, typer.Option(help="host:port to listen on, instead of the party file's.")] = "",
-    certificates: Annotated[Path | None, typer.Option(help="The folder of certificates.")] = None,
+    certificates: Certificates = None,
     alone: Annotated[bool, typer.Option("--alone", help="Without the label party's own columns.")] = False,
     fresh: Fresh = False,
     yes: Yes = False,
@@ -80,7 +80,7 @@ def party(
     name: Annotated[str, typer.Option(help="Which party of the job this is.")],
     config: Config = None,
     address: Annotated[str, typer.Option(help="host:port to dial, instead of the job's.")] = "",
-    certificates: Annotated[Path | None, typer.Option(help="The folder of certificates.")] = None,
+    certificates: Certificates = None,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     yes: Yes = False,

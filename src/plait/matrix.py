@@ -70,6 +70,14 @@ class Features:
             return d.T @ d
         return _chunked_gram(d, weights, dtype)
 
+    def scaled_rows(self, rows: npt.NDArray[np.intp], factors: Array, dtype: npt.DTypeLike) -> Array:
+        """diag(factors) D_r for some rows r, dense."""
+        part = self.matrix[rows]
+        if self.sparse:
+            return _scaled_rows(part, factors, dtype).toarray()
+        part *= factors[:, None]
+        return part.astype(dtype, copy=False)
+
     @cached_property
     def column_squares(self) -> Array:
         """The squared norm of every column, (d,): the diagonal of D^T D."""

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from plait.cores import blas_threads, workers
 from plait.data.parts import Part
 from plait.errors import SettingError
 from plait.losses import Loss
@@ -94,12 +95,13 @@ class Session:
         books = {p.name: self.policy.book(p.name, p.matrix, mechanisms[p.name]) for p in self.problem.parts}
         choice = self._choice()
         parties = {p.name: self._party(p, books[p.name], choice.method) for p in self.problem.parts}
-        transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}))
-        if self.trace is not None:
-            transport = _Traced(transport, parties, self.trace)
-        done = conduct(
-            self.problem.task, choice.method, self.policy, self.stopping, transport, self.observers, self.single
-        )
+        with blas_threads(1), workers(len(parties)) as pool:
+            transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}, pool))
+            if self.trace is not None:
+                transport = _Traced(transport, parties, self.trace)
+            done = conduct(
+                self.problem.task, choice.method, self.policy, self.stopping, transport, self.observers, self.single
+            )
         self._warn(mechanisms, done.outcome)
         model = Model({n: p.weights for n, p in parties.items()}, done.intercept)
         return Trained(model, done.outcome, choice, self.policy.clips(self.problem.names), done.released)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.choices import LOSSES
 from plait.config import Job, PartyFile
+from plait.cores import blas_threads
 from plait.data.tables import keyed_digest
 from plait.deployment.aligning import Guest, Host, invite, missing_from
 from plait.deployment.folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
@@ -238,7 +238,7 @@ def coordinate(
     consent: Consent = agree,
 ) -> Path:
     """Align and train the job, or resume it; returns the coordinator's run folder."""
-    with threadpool_limits(job.run.threads):
+    with blas_threads(job.run.threads):
         lasting = listen is not None
         guests = [] if job.alignment is None else invite(job, file, local, consent, progress)
         this = _Run(job, file, guests, fresh, lasting, progress)

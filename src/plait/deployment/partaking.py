@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.config import Job, PartyFile
+from plait.cores import blas_threads
 from plait.data.tables import keyed_digest
 from plait.deployment.aligning import ALIGN, AligningParty, Guest, Visits
 from plait.deployment.folder import RunFolder, Status
@@ -41,7 +40,7 @@ def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
 
 def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent: Consent = agree) -> Path:
     """Align and train as one party until the coordinator says how it ended; returns the run folder."""
-    with threadpool_limits(job.run.threads):
+    with blas_threads(job.run.threads):
         visit = _Visit(job, file, progress, consent)
         progress.say(f"{file.name}: dialling {dial.address}")
 

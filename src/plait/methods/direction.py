@@ -11,18 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from plait.composite import CompositeProblem, Quadratic
 from plait.local import conjugate_gradients
 from plait.matrix import Features
+from plait.methods.curvature import Curvature
 from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
 _LIFT = 1e-10
 """How much of each column's own curvature is added to the diagonal, which may be singular."""
-_LARGE, _SINGLE = 1e8, 1e-5
+_RECENT = 3
+"""How many of the others' moves count as their latest."""
 _CG_TOLERANCE = 1e-2
 _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 
@@ -44,83 +45,64 @@ class Others:
     gradient: Array
 
 
-class Preconditioner:
-    """An approximate inverse of  D^T diag(w) D + diag(h):  a Cholesky factor where it fits, else the diagonal."""
-
-    def __init__(
-        self, features: Features, w: Array, h: Array, ridge: float, last: "Preconditioner | None" = None
-    ) -> None:
-        self.dense = features.primal_fits
-        self.w, self.h = w, h
-        if not self.dense:
-            self._diagonal = np.maximum(features.weighted_column_squares(w) + h, 1e-300)
-            return
-        self._gram: Array = last._gram if last is not None and last.w is w else _gram(features, w, ridge)
-        own = np.diag(self._gram)
-        matrix = self._gram.copy()
-        matrix[np.diag_indices_from(matrix)] += np.maximum(h, _LIFT * np.where(own > 0, own, 1.0)).astype(matrix.dtype)
-        self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
-
-    def solve(self, rhs: Array) -> Array:
-        if self.dense:
-            solved = scipy.linalg.cho_solve(self._factor, rhs.astype(self._gram.dtype, copy=False), check_finite=False)
-            return solved.astype(np.float64, copy=False)
-        return rhs / self._diagonal
-
-
-def _gram(features: Features, w: Array, ridge: float) -> Array:
-    """In single precision where that saves time and the ridge, which h never falls below, is far above rounding.
-
-    All that this depends on is stored with a party: one that starts again forms the same matrix.
-    """
-    large = features.rows * features.columns**2 > _LARGE
-    single = large and (ridge >= _SINGLE * float(w.max()) * features.column_squares).all()
-    return features.weighted_gram(w, np.float32 if single else np.float64)
-
-
 @dataclass(frozen=True)
-class Curvature:
-    """H = D^T diag(w) D + diag(h), with an approximate inverse and how many conjugate gradients improve on it."""
+class Direction:
+    """d (d,), and how much of the others' latest moves the party could have made itself, from 0 to 1."""
 
-    features: Features
-    w: Array
-    h: Array
-    inverse: Preconditioner
-    steps: int
-
-    def solve(self, rhs: Array, cross: Array, inner: Array, inverse: Callable[[Array], Array]) -> Array:
-        """(H - cross inner cross^T)^{-1} rhs, roughly."""
-        if self.steps == 0:
-            return inverse(rhs)
-
-        def apply(x: Array) -> Array:
-            hx = self.features.adjoint(self.w * self.features.forward(x)) + self.h * x
-            return hx - cross @ (inner @ (cross.T @ x))
-
-        return conjugate_gradients(apply, rhs, np.zeros_like(rhs), inverse, _CG_TOLERANCE, self.steps)
+    step: Array
+    overlap: float
 
 
-def newton_direction(curvature: Curvature, gradient: Array, cross: Array, others: Others) -> Array:
-    """d (d,): the part of the joint minimiser over (d, c) that is the party's own; cross = D^T W O^T (d, k)."""
-    solve = curvature.inverse.solve
-    if not len(others.moves):
-        return -curvature.solve(gradient, cross, np.zeros((0, 0)), solve)
-    square = (others.moves * curvature.w) @ others.moves.T + others.penalty
-    inner = _filtered_inverse(square, _scale(square))
-    rhs = cross @ (inner @ others.gradient) - gradient
-    if not curvature.inverse.dense:
-        return curvature.solve(rhs, cross, inner, solve)
-    spread = solve(cross)
+def newton_direction(
+    curvature: Curvature, w: Array, h: Array, gradient: Array, others: Others, late: bool
+) -> Direction:
+    """The party's own part of the joint minimiser over (d, c); w and h may be newer than the curvature's."""
+    refinements = curvature.late if late else curvature.early
+    if not (curvature.shown and len(others.moves)):
+        return Direction(-_refined(curvature, w, h, gradient, others, curvature.solve, refinements), 0.0)
+    cross = curvature.cross(others.moves)
+    square = curvature.square(others.moves) + others.penalty
+    spread = curvature.solve(cross)
     schur = square - cross.T @ spread
     outer = _filtered_inverse((schur + schur.T) / 2, _scale(square))
+    unexplained = (np.diag(schur) / np.maximum(np.diag(square), 1e-300))[: int(others.alive.sum())]
+    overlap = 1 - float(unexplained[-_RECENT:].min(initial=1.0))
+    if refinements == 0:
+        newton = curvature.solve(gradient)
+        step = spread @ (outer @ (others.gradient - cross.T @ newton)) - newton
+    else:
 
-    def reduced(r: Array) -> Array:
-        return solve(r) + spread @ (outer @ (spread.T @ r))
+        def reduced(r: Array) -> Array:
+            return curvature.solve(r) + spread @ (outer @ (spread.T @ r))
 
-    if curvature.steps == 0:  # the same as reduced(rhs), but for what the filters leave out
-        newton = solve(gradient)
-        return spread @ (outer @ (others.gradient - cross.T @ newton)) - newton
-    return curvature.solve(rhs, cross, inner, reduced)
+        step = -_refined(curvature, w, h, gradient, others, reduced, refinements)
+    return Direction(step, overlap)
+
+
+def _refined(
+    curvature: Curvature,
+    w: Array,
+    h: Array,
+    gradient: Array,
+    others: Others,
+    inverse: Callable[[Array], Array],
+    steps: int,
+) -> Array:
+    """The same by conjugate gradients on H, from which the others' moves are eliminated sample by sample."""
+    if steps == 0:
+        return inverse(gradient)
+    features, moves = curvature.features, others.moves
+    weighted = moves * w
+    square = weighted @ moves.T + others.penalty
+    inner = _filtered_inverse(square, _scale(square))
+
+    def apply(x: Array) -> Array:
+        image = features.forward(x)
+        pulled = w * image - (inner @ (weighted @ image)) @ weighted
+        return features.adjoint(pulled) + h * x
+
+    rhs = gradient - features.adjoint((inner @ others.gradient) @ weighted)
+    return conjugate_gradients(apply, rhs, np.zeros_like(rhs), inverse, _CG_TOLERANCE, steps)
 
 
 def proximal_direction(

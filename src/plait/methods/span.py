@@ -20,6 +20,9 @@ _ARMIJO = 1e-4
 PRECISE = 1e-13
 ROUGH = 1e-9
 """The precision for candidates of which only the best is taken."""
+_ENOUGH = 1e-3
+"""A Newton step that gains no more than this share of all that was gained ends the minimisation: the next one would
+gain the square of that."""
 _FLAT = 1e-11
 _LEAST = 1e-4
 
@@ -46,39 +49,69 @@ def minimise_over_box(task: Task, z: Array, basis: Array, r: Array) -> Minimum:
     return _minimise(task, z, basis, r, np.zeros((r.size, r.size)), _boxed_step, ROUGH, scaled=False)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Coefficients (K,), the scores there (N,), the objective; the loss's weighted gradient and curvature (N,)."""
+
+    coefficients: Array
+    scores: Array
+    value: float
+    gradient: Array
+    curvature: Array
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """What is minimised: the mean loss and a parabola above the penalty."""
+
+    task: Task
+    basis: Array
+    r: Array
+    k: Array
+
+    def at(self, coefficients: Array, scores: Array) -> _Place:
+        task = self.task
+        value, gradient, h = task.loss.derivatives(scores, task.labels)
+        if h.min() <= 0:  # where the loss is flat or bends down, a little curvature, so that a slope is followed
+            top = float(h.max())
+            h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
+        penalty = float(self.r @ coefficients + coefficients @ (self.k @ coefficients) / 2)
+        mean = float(task.weights @ value) + penalty
+        return _Place(coefficients, scores, mean, task.weights * gradient, task.weights * h)
+
+    def slopes(self, place: _Place) -> Array:
+        """The gradient with respect to the coefficients, (K,)."""
+        return self.basis @ place.gradient + self.r + self.k @ place.coefficients
+
+    def hessian(self, place: _Place) -> Array:
+        """(K, K)."""
+        weighted = self.basis * np.sqrt(place.curvature)
+        return weighted @ weighted.T + self.k
+
+
 def _minimise(
     task: Task, z: Array, basis: Array, r: Array, k: Array, newton: NewtonStep, precision: float, scaled: bool = True
 ) -> Minimum:
-    c = np.zeros(r.size)
+    problem = _Bounded(task, basis, r, k)
+    place = first = problem.at(np.zeros(r.size), z)
     scale = np.ones(r.size)
-    value = task.mean_loss(z)
     for count in range(_STEPS):
-        gradient = basis @ task.gradient(z) + r + k @ c
-        weighted = basis * np.sqrt(_curvature(task, z))
-        hessian = weighted @ weighted.T + k
+        gradient, hessian = problem.slopes(place), problem.hessian(place)
         if count == 0 and scaled:
             scale = _scales(hessian)
-        step = newton(gradient / scale, hessian / np.outer(scale, scale), c * scale) / scale
+        step = newton(gradient / scale, hessian / np.outer(scale, scale), place.coefficients * scale) / scale
         slope = float(gradient @ step)
         moved = step @ basis
-        if -slope <= precision * max(abs(value), 1e-300):
+        if -slope <= precision * max(abs(place.value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
-            c, z = c + step, z + moved
+            return Minimum(place.coefficients + step, place.scores + moved, place.value)
+        there = _line_search(problem, place, step, moved, slope)
+        if there is None:
             break
-        length, new = _line_search(task, z, moved, c, step, r, k, value, slope)
-        if length == 0:
+        place = there
+        if -slope <= _ENOUGH * (first.value - place.value):
             break
-        c, z, value = c + length * step, z + length * moved, new
-    return Minimum(c, z, value)
-
-
-def _curvature(task: Task, z: Array) -> Array:
-    """The loss's second derivative, weighted; where it is flat or bends down, a little, so that a slope is followed."""
-    h = task.loss.hessian(z, task.labels)
-    if h.min() <= 0:
-        top = float(h.max())
-        h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
-    return task.weights * h
+    return Minimum(place.coefficients, place.scores, place.value)
 
 
 def _scales(hessian: Array) -> Array:
@@ -104,15 +137,12 @@ def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
     return problem.solve(q @ c - gradient, 1.0, c, 1e-10, bursts=20) - c
 
 
-def _line_search(
-    task: Task, z: Array, moved: Array, c: Array, step: Array, r: Array, k: Array, value: float, slope: float
-) -> tuple[float, float]:
-    """Halve the step until the objective falls enough; length 0 when it never does."""
+def _line_search(problem: _Bounded, place: _Place, step: Array, moved: Array, slope: float) -> _Place | None:
+    """Halve the step until the objective falls enough; None when it never does."""
     length = 1.0
     for _ in range(_HALVINGS):
-        there = c + length * step
-        new = task.mean_loss(z + length * moved) + float(r @ there + there @ (k @ there) / 2)
-        if new <= value + _ARMIJO * length * slope:
-            return length, new
+        there = problem.at(place.coefficients + length * step, place.scores + length * moved)
+        if there.value <= place.value + _ARMIJO * length * slope:
+            return there
         length /= 2
-    return 0.0, value
+    return None

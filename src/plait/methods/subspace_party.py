@@ -7,7 +7,8 @@ import numpy as np
 from plait.losses import Seen
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
-from plait.methods.direction import Curvature, Others, Preconditioner, newton_direction, proximal_direction
+from plait.methods.curvature import Curvature
+from plait.methods.direction import Others, newton_direction, proximal_direction
 from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report
 from plait.penalties import Parabola
 from plait.types import Array
@@ -19,13 +20,17 @@ _LEAST_WIDTH = 1e-4
 
 _OTHERS, _OTHERS_BYTES = 40, 2**26
 _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4
-_MOST_CROWDED = 20
+_CROWDING, _MOST_CROWDING = 0.5, 8
+"""By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
+_EARLY = 7
+_SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
+"""Where others can do the same work as this party, up to so much of it, every other step leans to steepest descent:
+that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
 _FAINT = 1e-12
 _ROUNDING = 1e-6
 
-_CG_STEPS = 60
 _CHEAP = 2e7
-_STALE = 0.2
+_STALE = 0.3
 """By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
 
 
@@ -54,7 +59,7 @@ class SubspaceParty(PartySide):
         self.block = block
         self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
         self.per_sample = np.where(block.weights > 0, block.weights, 1.0)
-        self._inverse: Preconditioner | None = None
+        self._inverse: Curvature | None = None
         self._memo: list[tuple[Array, Seen]] = []
 
     def start(self) -> PartyState:
@@ -79,11 +84,9 @@ class SubspaceParty(PartySide):
             return state, Share(broadcast.round, None, report.pack())
         w = self._weights(state, orders, g)
         others = self._others(state, orders, w)
-        # One pass over the data for the gradient and for the products with the others' moves.
-        products = features.adjoint(np.column_stack([g, (others.moves * w).T]))
-        gradient, cross = products[:, 0], products[:, 1:]
+        gradient = features.adjoint(g)
         stationarity, here = self.block.stationarity(state.x, gradient), penalty.value(state.x)
-        state, direction = self._direction(state, orders, w, gradient, cross, others)
+        state, direction = self._direction(state, orders, w, gradient, others)
         there = penalty.value(state.x + direction)
         slope = float(penalty.gradient(state.x) @ direction) if penalty.smooth else there - here
         gain = -float(gradient @ direction) - slope
@@ -117,25 +120,30 @@ class SubspaceParty(PartySide):
         return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
 
     def _direction(
-        self, state: PartyState, orders: Orders, w: Array, gradient: Array, cross: Array, others: Others
+        self, state: PartyState, orders: Orders, w: Array, gradient: Array, others: Others
     ) -> tuple[PartyState, Array]:
         """A Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
         features, penalty = self.block.features, self.block.penalty
         if not penalty.smooth:
+            cross = features.adjoint((others.moves * w).T)
             return state, proximal_direction(features, penalty, state.x, gradient, w, cross, others)
         gradient = gradient + penalty.gradient(state.x)
-        h = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
+        ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
+        crowding = min(1.0, orders.width / features.rows)
         # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
-        crowded = 1 + min(state.rounds, _MOST_CROWDED) * min(1.0, orders.width / features.rows)
-        state, curvature = self._curvature(state, w, crowded * h)
+        h = (1 + min(_CROWDING * state.rounds, _MOST_CROWDING) * crowding) * ridge
+        state, curvature = self._curvature(state, w, h)
         # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
         own = state.steps[len(state.steps) - len(state.others) :][others.alive]
         k, free = len(own), len(others.moves) - len(own)
-        penalty_gram = np.pad(others.total - (own * h) @ own.T, (0, free)) if k else np.zeros((free, free))
+        penalty_gram = np.pad(others.total - (own * ridge) @ own.T, (0, free)) if k else np.zeros((free, free))
         slope = np.append(-(own @ gradient), np.zeros(free))
-        return state, newton_direction(
-            curvature, gradient, cross, replace(others, penalty=penalty_gram, gradient=slope)
-        )
+        others = replace(others, penalty=penalty_gram, gradient=slope)
+        found = newton_direction(curvature, w, h, gradient, others, state.rounds >= _EARLY)
+        same_work = found.overlap > _SAME_WORK - _SAME_WORK_CROWDED * crowding
+        if same_work and state.rounds >= _EARLY and state.rounds % 2 and ridge.min() > 0:
+            return state, (1 - _LEAN) * found.step - _LEAN * gradient / h
+        return state, found.step
 
     def _applied(self, state: PartyState, orders: Orders, g: Array) -> PartyState:
         """Take the step that the coordinator chose, and note how the others moved meanwhile."""
@@ -181,15 +189,15 @@ class SubspaceParty(PartySide):
     def _curvature(self, state: PartyState, w: Array, h: Array) -> tuple[PartyState, Curvature]:
         """H at these weights, factorised again once the samples' weights have changed enough to matter."""
         f = self.block.features
-        cheap = not f.primal_fits or f.rows * f.columns**2 <= _CHEAP
+        cheap = f.rows * f.columns**2 <= _CHEAP
         if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
             state = replace(state, factored=(w, h))
         elif _changed(state.factored[1], h) > _STALE:
             state = replace(state, factored=(state.factored[0], h))
         assert state.factored is not None
         if self._inverse is None or self._inverse.h is not state.factored[1]:
-            self._inverse = Preconditioner(f, *state.factored, self.block.penalty.ridge, self._inverse)
-        return state, Curvature(f, w, h, self._inverse, 0 if f.primal_fits else _CG_STEPS)
+            self._inverse = Curvature(f, *state.factored, self.block.penalty.ridge, self._inverse)
+        return state, self._inverse
 
     def _others(self, state: PartyState, orders: Orders, w: Array) -> Others:
         """The others' moves that amount to something; last, the intercept."""

@@ -1,15 +1,22 @@
 """All parties in this process: for simulation, tests and pooled work on one machine."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from plait.messages import Broadcast, Share
 
 
 class InProcess:
-    """Calls each party's handler directly."""
+    """Calls the parties' handlers, side by side where there is a pool of threads."""
 
-    def __init__(self, handlers: Mapping[str, Callable[[Broadcast], Share]]) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Callable[[Broadcast], Share]], pool: ThreadPoolExecutor | None = None
+    ) -> None:
         self._handlers = handlers
+        self._pool = pool
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
-        return {name: self._handlers[name](broadcast) for name, broadcast in requests.items()}
+        if self._pool is None or len(requests) == 1:
+            return {name: self._handlers[name](broadcast) for name, broadcast in requests.items()}
+        under_way = {name: self._pool.submit(self._handlers[name], request) for name, request in requests.items()}
+        return {name: future.result() for name, future in under_way.items()}

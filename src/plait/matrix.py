@@ -8,6 +8,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
+from plait.cores import by_halves
 from plait.types import Array
 
 _RANK_TOLERANCE = 1e-12
@@ -18,6 +19,8 @@ GRAM_LIMIT = 4096
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
 _ROWS_AT_ONCE = 2048
+_LARGE = 1 << 21
+"""Numbers in a dense table from which on its halves are worked on side by side."""
 
 
 class Features:
@@ -27,13 +30,19 @@ class Features:
         self.matrix = matrix
         self.sparse = sp.issparse(matrix)
         self.rows, self.columns = matrix.shape
+        self.large = not self.sparse and self.rows * self.columns >= _LARGE
 
     def forward(self, x: Array) -> Array:
         """D x."""
+        if self.large:
+            return np.concatenate(by_halves(lambda rows: self.matrix[rows] @ x, self.rows))
         return np.asarray(self.matrix @ x)
 
     def adjoint(self, v: Array) -> Array:
         """D^T v."""
+        if self.large:
+            first, second = by_halves(lambda rows: self.matrix[rows].T @ v[rows], self.rows)
+            return first + second
         return np.asarray(self.matrix.T @ v)
 
     @cached_property
@@ -115,16 +124,23 @@ def _chunked_gram(d: Any, weights: Array | None, dtype: npt.DTypeLike) -> Array:
     roots = np.ones(d.shape[0]) if weights is None else np.sqrt(weights)
     sparse = sp.issparse(d)
     scaled = _scaled_rows(d, roots, dtype) if sparse else d
-    total = np.zeros((d.shape[1], d.shape[1]), dtype)
-    for start in range(0, d.shape[0], _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        if sparse:
-            chunk = scaled[rows].toarray()
-        else:
-            chunk = d[rows].astype(dtype)
-            chunk *= roots[rows, None].astype(dtype)
-        total += chunk.T @ chunk
-    return total
+
+    def gram(half: slice) -> Array:
+        total = np.zeros((d.shape[1], d.shape[1]), dtype)
+        for start in range(half.start, half.stop, _ROWS_AT_ONCE):
+            rows = slice(start, min(start + _ROWS_AT_ONCE, half.stop))
+            if sparse:
+                chunk = scaled[rows].toarray()
+            else:
+                chunk = d[rows].astype(dtype)
+                chunk *= roots[rows, None].astype(dtype)
+            total += chunk.T @ chunk
+        return total
+
+    if d.shape[0] * d.shape[1] < _LARGE:
+        return gram(slice(0, d.shape[0]))
+    first, second = by_halves(gram, d.shape[0])
+    return first + second
 
 
 def clip_rows(matrix: Any, radius: float | None) -> Any:

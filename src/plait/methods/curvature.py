@@ -89,6 +89,7 @@ class Curvature:
         self._rows: npt.NDArray[np.intp] | slice = slice(None)
         self._roots: Array | None = None
         kept = last if last is not None and last.w is w else None
+        self._crossed: dict[int, Array] = {} if kept is None else kept._crossed
         if not self.shown:
             self._factor: _Factor = _Diagonal(features.weighted_column_squares(w) + h)
         elif count == features.rows:
@@ -117,12 +118,18 @@ class Curvature:
         """H^{-1} rhs, roughly; rhs (d,) or (d, k)."""
         return self._factor.solve(rhs).astype(np.float64, copy=False)
 
-    def cross(self, moves: Array) -> Array:
-        """D^T W O^T (d, k) for vectors of scores O (k, N), over the same rows as H."""
-        if self._roots is None:
-            return self.features.adjoint((moves * self.w).T)
-        scaled = (moves[:, self._rows] * self._roots).T.astype(self._part.dtype, copy=False)
-        return (self._part.T @ scaled).astype(np.float64, copy=False)
+    def cross(self, moves: Array, names: tuple[int, ...]) -> Array:
+        """D^T W O^T (d, k) for vectors of scores O (k, N), over the same rows as H.
+
+        A vector is known by its name: what it gave is kept as long as the weights stay.
+        """
+        if self._roots is not None:
+            scaled = (moves[:, self._rows] * self._roots).T.astype(self._part.dtype, copy=False)
+            return (self._part.T @ scaled).astype(np.float64, copy=False)
+        for name, move in zip(names, moves, strict=True):
+            if name not in self._crossed:
+                self._crossed[name] = self.features.adjoint(self.w * move)
+        return np.stack([self._crossed[name] for name in names], axis=1)
 
     def square(self, moves: Array) -> Array:
         """O W O^T (k, k), over the same rows as H."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from plait.composite import CompositeProblem, Quadratic
 from plait.local import conjugate_gradients
@@ -32,14 +31,14 @@ _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 class Others:
     """The others' past moves as a party sees them, O (k, N).
 
-    alive      which of the moves that are kept these are; the intercept's, if any, comes last and is not among them
+    names      one number for each that it keeps for the whole run; the intercept's, if any, is -1
     total      products of all parties' steps in the penalty's metric
     penalty    the Gram matrix (k, k) of the others' penalty along O
     gradient   the slope (k,) of the objective along O
     """
 
     moves: Array
-    alive: npt.NDArray[np.bool_]
+    names: tuple[int, ...]
     total: Array
     penalty: Array
     gradient: Array
@@ -60,12 +59,12 @@ def newton_direction(
     refinements = curvature.late if late else curvature.early
     if not (curvature.shown and len(others.moves)):
         return Direction(-_refined(curvature, w, h, gradient, others, curvature.solve, refinements), 0.0)
-    cross = curvature.cross(others.moves)
+    cross = curvature.cross(others.moves, others.names)
     square = curvature.square(others.moves) + others.penalty
     spread = curvature.solve(cross)
     schur = square - cross.T @ spread
     outer = _filtered_inverse((schur + schur.T) / 2, _scale(square))
-    unexplained = (np.diag(schur) / np.maximum(np.diag(square), 1e-300))[: int(others.alive.sum())]
+    unexplained = (np.diag(schur) / np.maximum(np.diag(square), 1e-300))[np.array(others.names) >= 0]
     overlap = 1 - float(unexplained[-_RECENT:].min(initial=1.0))
     if refinements == 0:
         newton = curvature.solve(gradient)

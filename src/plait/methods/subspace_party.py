@@ -134,7 +134,7 @@ class SubspaceParty(PartySide):
         h = (1 + min(_CROWDING * state.rounds, _MOST_CROWDING) * crowding) * ridge
         state, curvature = self._curvature(state, w, h)
         # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
-        own = state.steps[len(state.steps) - len(state.others) :][others.alive]
+        own = state.steps[[name - state.rounds for name in others.names if name >= 0]]
         k, free = len(own), len(others.moves) - len(own)
         penalty_gram = np.pad(others.total - (own * ridge) @ own.T, (0, free)) if k else np.zeros((free, free))
         slope = np.append(-(own @ gradient), np.zeros(free))
@@ -203,12 +203,12 @@ class SubspaceParty(PartySide):
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
         energy = np.einsum("kn,kn,n->k", state.others, state.others, w)
-        alive = energy > _FAINT * float(energy.max(initial=0.0))
-        moves = state.others[alive]
-        total = state.total_gram[len(state.total_gram) - k :, len(state.total_gram) - k :][np.ix_(alive, alive)]
+        alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
+        moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
+        total = state.total_gram[np.ix_(alive - k, alive - k)]
         if orders.intercept:
-            moves = np.vstack([moves, np.ones(w.size)])
-        return Others(moves, alive, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+            moves, names = np.vstack([moves, np.ones(w.size)]), (*names, -1)
+        return Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
 
     def _models(self, x: Array, direction: Array, basis: Array, wanted: int) -> tuple[Model, ...]:
         """Parabolas above the penalty along the basis; a smooth penalty has one, repeated where more are wanted."""

@@ -30,7 +30,8 @@ class Features:
         self.matrix = matrix
         self.sparse = sp.issparse(matrix)
         self.rows, self.columns = matrix.shape
-        self.large = not self.sparse and self.rows * self.columns >= _LARGE
+        self.stored: int = matrix.nnz if self.sparse else matrix.size
+        self.large = not self.sparse and self.stored >= _LARGE
 
     def forward(self, x: Array) -> Array:
         """D x."""
@@ -97,7 +98,8 @@ class Features:
         w = np.ones(self.rows) if weights is None else weights
         if self.sparse:
             d = self.matrix
-            return np.asarray(type(d)((d.data * d.data, d.indices, d.indptr), shape=d.shape).T @ w)
+            squares = d.data * d.data * np.repeat(w, np.diff(d.indptr))
+            return np.bincount(d.indices, squares, d.shape[1]).astype(np.float64, copy=False)
         return np.einsum("ij,ij,i->j", self.matrix, self.matrix, w)
 
     def graded(self, ratio: float) -> bool:

@@ -25,6 +25,9 @@ from plait.transports import Transport
 from plait.transports.inprocess import InProcess
 from plait.types import Array
 
+_SIDE_BY_SIDE = 1 << 21
+"""Stored numbers from which on it pays to let parties work side by side."""
+
 Trace = Callable[[int, dict[str, Array]], None]
 
 
@@ -96,7 +99,8 @@ class Session:
         choice = self._choice()
         parties = {p.name: self._party(p, books[p.name], choice.method) for p in self.problem.parts}
         with blas_threads(1), workers(len(parties)) as pool:
-            transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}, pool))
+            large = sum(part.features.stored for part in self.problem.parts) >= _SIDE_BY_SIDE
+            transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}, pool if large else None))
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace)
             done = conduct(

@@ -15,13 +15,15 @@ import scipy.linalg
 from plait.matrix import GRAM_LIMIT, Features
 from plait.types import Array
 
-_PASSES, _PASSES_FOR_ALL = 10.0, 20.0
+_PASSES, _PASSES_FOR_ALL = 10.0, 15.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
-_DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 1.0, 0.5, 0.01, 0.007
+_DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 1.0, 0.01, 0.007
 """Nanoseconds: to pass over a number, over a stored sparse one, to unpack one; per term of a Gram matrix, a factor."""
 _FEWEST_ROWS = 400
-_THIN = 4
-"""A sample with fewer rows than this many a column leaves directions without curvature."""
+_SMALL = 2e7
+"""Terms of a Gram matrix up to which its cost does not matter."""
+_THIN, _ENOUGH = 4, 300
+"""A sample with fewer rows a column leaves directions without curvature; more rows a column change little."""
 _SHRINKAGE = 0.1
 """How much of a thin sample's Gram matrix is taken from its diagonal alone."""
 _LIFT = 1e-10
@@ -143,14 +145,14 @@ def rows_taken(features: Features, single: bool) -> int:
     A sample with fewer rows than columns needs a ridge that is not small, and so do numbers in single precision.
     """
     n, d = features.rows, features.columns
-    one_pass = _SPARSE_NUMBER * features.matrix.nnz if features.sparse else _DENSE_NUMBER * n * d
+    one_pass = features.stored * (_SPARSE_NUMBER if features.sparse else _DENSE_NUMBER)
 
     def passes(rows: int) -> float:
         side = min(rows, d)
         cost = _PRODUCT * rows * d * side + _ELIMINATION * side**3
         return (cost + (_MADE_DENSE * rows * d if features.sparse else 0.0)) / max(one_pass, 1.0)
 
-    if d <= GRAM_LIMIT and passes(n) <= _PASSES_FOR_ALL:
+    if n * d**2 <= _SMALL or (d <= GRAM_LIMIT and passes(n) <= _PASSES_FOR_ALL):
         return n
     low, high = 0, n
     while high - low > 1:
@@ -158,7 +160,7 @@ def rows_taken(features: Features, single: bool) -> int:
         fits = passes(middle) <= _PASSES and min(middle, d) <= GRAM_LIMIT
         low, high = (middle, high) if fits else (low, middle)
     if low >= max(_FEWEST_ROWS, 0 if single else _THIN * d):
-        return low
+        return min(low, _ENOUGH * d)
     return n if d <= GRAM_LIMIT and not (single or features.sparse) else 0
 
 
@@ -173,6 +175,6 @@ def sample(w: Array, count: int) -> tuple[npt.NDArray[np.intp], Array]:
         sure |= over
         rest = float(w[~sure].sum())
         chance = np.where(sure, 1.0, w * (max(count - int(sure.sum()), 0) / rest if rest > 0 else 0.0))
-    ends = np.cumsum(chance)
-    rows = np.unique(np.searchsorted(ends, np.arange(int(ends[-1])) + 0.5))
+    passed = np.floor(np.cumsum(chance) + 0.5)
+    rows = np.flatnonzero(np.diff(passed, prepend=0.0))
     return rows, w[rows] / chance[rows]

@@ -20,9 +20,8 @@ _ARMIJO = 1e-4
 PRECISE = 1e-13
 ROUGH = 1e-9
 """The precision for candidates of which only the best is taken."""
-_ENOUGH = 1e-3
-"""A Newton step that gains no more than this share of all that was gained ends the minimisation: the next one would
-gain the square of that."""
+_NEARLY, _ENOUGH = 0.1, 1e-3
+"""A Newton step that gains no more than these shares of all that was gained leaves the Hessian as it is, and ends."""
 _FLAT = 1e-11
 _LEAST = 1e-4
 
@@ -94,9 +93,11 @@ def _minimise(
 ) -> Minimum:
     problem = _Bounded(task, basis, r, k)
     place = first = problem.at(np.zeros(r.size), z)
-    scale = np.ones(r.size)
+    scale, hessian, renew = np.ones(r.size), k, True
     for count in range(_STEPS):
-        gradient, hessian = problem.slopes(place), problem.hessian(place)
+        gradient = problem.slopes(place)
+        if renew:
+            hessian = problem.hessian(place)
         if count == 0 and scaled:
             scale = _scales(hessian)
         step = newton(gradient / scale, hessian / np.outer(scale, scale), place.coefficients * scale) / scale
@@ -108,8 +109,9 @@ def _minimise(
         there = _line_search(problem, place, step, moved, slope)
         if there is None:
             break
-        place = there
-        if -slope <= _ENOUGH * (first.value - place.value):
+        gained = first.value - there.value
+        renew, place = -slope > _NEARLY * gained, there
+        if -slope <= _ENOUGH * gained:
             break
     return Minimum(place.coefficients, place.scores, place.value)
 

@@ -89,7 +89,8 @@ class SubspaceParty(PartySide):
         state, direction = self._direction(state, orders, w, gradient, others)
         there = penalty.value(state.x + direction)
         slope = float(penalty.gradient(state.x) @ direction) if penalty.smooth else there - here
-        gain = -float(gradient @ direction) - slope
+        # Where the coordinator stopped short of the minimum, an own slope may point uphill: something is left to gain.
+        gain = abs(-float(gradient @ direction) - slope)
         basis = np.vstack([state.steps[-orders.memory :], direction])
         models = self._models(state.x, direction, basis, orders.models)
         report = Report(

@@ -2,34 +2,59 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, wrightomega
+from scipy.special import wrightomega
 
+from plait.cores import by_halves
 from plait.types import Array
 
 _NEWTON_STEPS = 100
+_BLOCK = 1 << 14
+"""Numbers that are solved for at once: few enough for their temporaries to stay in the cache."""
 _FAR = 1e30  # beyond this the cubic falls apart into two quadratics, to the last digit
 _LARGE = 1e75  # its fourth power is still a number
 _ULPS = 4 * np.finfo(np.float64).eps
 
 
 def logistic_root(t: Array, step: Array) -> Array:
-    """Solve  q - t = step / (1 + exp(q))  for q, elementwise; step >= 0.
+    """Solve  q - t = step / (1 + exp(q))  for q, elementwise; step >= 0.  Long arrays are solved block by block."""
+    t, step = np.broadcast_arrays(t, step)
+    if t.size <= _BLOCK:
+        return _logistic_root(t, step)
+    q = np.empty(t.size)
+    flat, steps = t.reshape(-1), step.reshape(-1)
 
-    By symmetry the root can be taken positive.  There the equation is concave, and exp(-q)/2 <= 1/(1+exp(q))
-    gives a start left of the root (a Wright omega), from which Newton's method climbs monotonically.
+    def solve(half: slice) -> None:
+        for start in range(half.start, half.stop, _BLOCK):
+            block = slice(start, min(start + _BLOCK, half.stop))
+            q[block] = _logistic_root(flat[block], steps[block])
+
+    by_halves(solve, t.size)
+    return q.reshape(t.shape)
+
+
+def _logistic_root(t: Array, step: Array) -> Array:
+    """By symmetry the root can be taken positive.  There the equation is concave, and exp(-q)/2 <= 1/(1+exp(q)) gives a
+    start left of the root, from which Newton's method climbs monotonically.
     """
     flip = t + step / 2 < 0
     t = np.where(flip, -t - step, t)
     with np.errstate(divide="ignore"):
-        start = t + wrightomega(np.log(step / 2) - t)
+        start = t + _below_omega(np.log(step / 2) - t)
     q = np.maximum(np.where(step > 0, start, t), 0.0)
     for _ in range(_NEWTON_STEPS):
-        e = expit(-q)
+        e = np.exp(-q)
+        e /= 1 + e
         move = (q - t - step * e) / (1 + step * e * (1 - e))
         q = q - move
         if np.all(np.abs(move) <= _ULPS * np.maximum(1.0, np.abs(q))):
             break
     return np.where(flip, -q, q)
+
+
+def _below_omega(x: Array) -> Array:
+    """A number below Wright's omega, the root of  w + log(w) = x, and not far from it."""
+    large = np.maximum(x, 1.0)
+    return np.where(x > 1, large - np.log(large), 1 / (1 + np.exp(-np.clip(x, -700.0, 1.0))))
 
 
 def poisson_root(v: Array, step: Array, y: Array) -> Array:

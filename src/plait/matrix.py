@@ -19,8 +19,8 @@ GRAM_LIMIT = 4096
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
 _ROWS_AT_ONCE = 2048
-_LARGE = 1 << 21
-"""Numbers in a dense table from which on its halves are worked on side by side."""
+_LARGE, _WIDE = 1 << 21, 64
+"""Numbers and columns in a dense table from which on its halves are worked on side by side."""
 
 
 class Features:
@@ -31,7 +31,7 @@ class Features:
         self.sparse = sp.issparse(matrix)
         self.rows, self.columns = matrix.shape
         self.stored: int = matrix.nnz if self.sparse else matrix.size
-        self.large = not self.sparse and self.stored >= _LARGE
+        self.large = not self.sparse and self.stored >= _LARGE and self.columns >= _WIDE
 
     def forward(self, x: Array) -> Array:
         """D x."""

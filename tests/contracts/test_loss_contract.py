@@ -62,6 +62,14 @@ def test_hessian_agrees_with_differences_of_the_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_together_are_those_one_by_one(name: str) -> None:
+    loss = LOSSES[name]
+    z, y = np.concatenate([scores(200), [0.0, 40.0, -40.0]]), labels_for(loss, 203)
+    for found, alone in zip(loss.derivatives(z, y), (loss.value, loss.gradient, loss.hessian), strict=True):
+        np.testing.assert_allclose(found, alone(z, y), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
 def test_curvature_bounds_the_hessian(name: str) -> None:
     loss = LOSSES[name]
     z, y = 10 * scores(2000), labels_for(loss, 2000)

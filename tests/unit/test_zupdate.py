@@ -50,3 +50,14 @@ def test_the_start_does_not_matter(start: float) -> None:
     assert update_scores_and_intercept(plait.Logistic(), target, np.ones(40), labels, start)[1] == pytest.approx(
         reference, abs=1e-9
     )
+
+
+def test_long_arrays_solved_in_blocks_agree_with_short_ones() -> None:
+    rng = np.random.default_rng(6)
+    v, step = 20 * rng.standard_normal(50_000), np.exp(6 * rng.standard_normal(50_000))
+    y = np.where(rng.random(50_000) < 0.5, 1.0, -1.0)
+    loss = plait.Logistic()
+    z = loss.prox(v, step, y)
+    np.testing.assert_allclose(z[:100], loss.prox(v[:100], step[:100], y[:100]), rtol=1e-13)
+    residual = (z - v + step * loss.gradient(z, y)) / (1 + np.abs(v) + step)
+    np.testing.assert_allclose(residual, 0, atol=1e-14)

@@ -15,9 +15,9 @@ import scipy.linalg
 from plait.matrix import GRAM_LIMIT, Features
 from plait.types import Array
 
-_PASSES, _PASSES_FOR_ALL = 10.0, 15.0
+_PASSES, _PASSES_FOR_ALL = 10.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
-_DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 1.0, 0.01, 0.007
+_DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 0.5, 0.01, 0.007
 """Nanoseconds: to pass over a number, over a stored sparse one, to unpack one; per term of a Gram matrix, a factor."""
 _FEWEST_ROWS = 400
 _SMALL = 2e7

@@ -38,25 +38,43 @@ class Minimum:
     value: float
 
 
-def minimise_over_span(task: Task, z: Array, basis: Array, r: Array, k: Array, precision: float = PRECISE) -> Minimum:
+@dataclass(frozen=True)
+class Scores:
+    """Scores z (N,), the mean loss there, its gradient (N,) and its curvature (N,)."""
+
+    z: Array
+    value: float
+    gradient: Array
+    curvature: Array
+
+    @staticmethod
+    def at(task: Task, z: Array) -> "Scores":
+        value, gradient, h = task.loss.derivatives(z, task.labels)
+        if h.min() <= 0:  # where the loss is flat or bends down, a little curvature, so that a slope is followed
+            top = float(h.max())
+            h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
+        return Scores(z, float(task.weights @ value), task.weights * gradient, task.weights * h)
+
+
+def minimise_over_span(
+    task: Task, start: Scores, basis: Array, r: Array, k: Array, precision: float = PRECISE
+) -> Minimum:
     """Over all c.  basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it."""
-    return _minimise(task, z, basis, r, k, _free_step, precision)
+    return _minimise(task, start, basis, r, k, _free_step, precision)
 
 
-def minimise_over_box(task: Task, z: Array, basis: Array, r: Array) -> Minimum:
+def minimise_over_box(task: Task, start: Scores, basis: Array, r: Array) -> Minimum:
     """Over 0 <= c <= 1, with a penalty that is linear along the basis."""
-    return _minimise(task, z, basis, r, np.zeros((r.size, r.size)), _boxed_step, ROUGH, scaled=False)
+    return _minimise(task, start, basis, r, np.zeros((r.size, r.size)), _boxed_step, ROUGH, scaled=False)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Coefficients (K,), the scores there (N,), the objective; the loss's weighted gradient and curvature (N,)."""
+    """Coefficients (K,), the scores there, and the objective."""
 
     coefficients: Array
-    scores: Array
+    scores: Scores
     value: float
-    gradient: Array
-    curvature: Array
 
 
 @dataclass(frozen=True)
@@ -68,31 +86,32 @@ class _Bounded:
     r: Array
     k: Array
 
-    def at(self, coefficients: Array, scores: Array) -> _Place:
-        task = self.task
-        value, gradient, h = task.loss.derivatives(scores, task.labels)
-        if h.min() <= 0:  # where the loss is flat or bends down, a little curvature, so that a slope is followed
-            top = float(h.max())
-            h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
+    def place(self, coefficients: Array, scores: Scores) -> _Place:
         penalty = float(self.r @ coefficients + coefficients @ (self.k @ coefficients) / 2)
-        mean = float(task.weights @ value) + penalty
-        return _Place(coefficients, scores, mean, task.weights * gradient, task.weights * h)
+        return _Place(coefficients, scores, scores.value + penalty)
 
     def slopes(self, place: _Place) -> Array:
         """The gradient with respect to the coefficients, (K,)."""
-        return self.basis @ place.gradient + self.r + self.k @ place.coefficients
+        return self.basis @ place.scores.gradient + self.r + self.k @ place.coefficients
 
     def hessian(self, place: _Place) -> Array:
         """(K, K)."""
-        weighted = self.basis * np.sqrt(place.curvature)
+        weighted = self.basis * np.sqrt(place.scores.curvature)
         return weighted @ weighted.T + self.k
 
 
 def _minimise(
-    task: Task, z: Array, basis: Array, r: Array, k: Array, newton: NewtonStep, precision: float, scaled: bool = True
+    task: Task,
+    start: Scores,
+    basis: Array,
+    r: Array,
+    k: Array,
+    newton: NewtonStep,
+    precision: float,
+    scaled: bool = True,
 ) -> Minimum:
     problem = _Bounded(task, basis, r, k)
-    place = first = problem.at(np.zeros(r.size), z)
+    place = first = problem.place(np.zeros(r.size), start)
     scale, hessian, renew = np.ones(r.size), k, True
     for count in range(_STEPS):
         gradient = problem.slopes(place)
@@ -105,7 +124,7 @@ def _minimise(
         moved = step @ basis
         if -slope <= precision * max(abs(place.value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
-            return Minimum(place.coefficients + step, place.scores + moved, place.value)
+            return Minimum(place.coefficients + step, place.scores.z + moved, place.value)
         there = _line_search(problem, place, step, moved, slope)
         if there is None:
             break
@@ -113,7 +132,7 @@ def _minimise(
         renew, place = -slope > _NEARLY * gained, there
         if -slope <= _ENOUGH * gained:
             break
-    return Minimum(place.coefficients, place.scores, place.value)
+    return Minimum(place.coefficients, place.scores.z, place.value)
 
 
 def _scales(hessian: Array) -> Array:
@@ -143,7 +162,8 @@ def _line_search(problem: _Bounded, place: _Place, step: Array, moved: Array, sl
     """Halve the step until the objective falls enough; None when it never does."""
     length = 1.0
     for _ in range(_HALVINGS):
-        there = problem.at(place.coefficients + length * step, place.scores + length * moved)
+        scores = Scores.at(problem.task, place.scores.z + length * moved)
+        there = problem.place(place.coefficients + length * step, scores)
         if there.value <= place.value + _ARMIJO * length * slope:
             return there
         length /= 2

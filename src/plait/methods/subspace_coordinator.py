@@ -8,7 +8,7 @@ import scipy.linalg
 
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
-from plait.methods.span import PRECISE, ROUGH, minimise_over_box, minimise_over_span
+from plait.methods.span import PRECISE, ROUGH, Scores, minimise_over_box, minimise_over_span
 from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
 from plait.methods.subspace_party import MODELS
 from plait.types import Array
@@ -58,6 +58,7 @@ class SubspaceCoordinator(CoordinatorSide):
         together = sums_only or len(task.parties) == 1
         self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
         self.ones = np.ones((int(task.fit_intercept), task.rows))
+        self._known: Scores | None = None
 
     def start(self) -> SubspaceState:
         task, groups = self.task, len(self.groups)
@@ -71,7 +72,14 @@ class SubspaceCoordinator(CoordinatorSide):
         """How far to shift all scores."""
         if not self.task.fit_intercept:
             return 0.0
-        return float(minimise_over_span(self.task, z, self.ones, np.zeros(1), np.zeros((1, 1))).coefficients[0])
+        here = Scores.at(self.task, z)
+        return float(minimise_over_span(self.task, here, self.ones, np.zeros(1), np.zeros((1, 1))).coefficients[0])
+
+    def _at(self, z: Array) -> Scores:
+        """The loss at scores that are asked about several times in a row."""
+        if self._known is None or self._known.z is not z:
+            self._known = Scores.at(self.task, z)
+        return self._known
 
     def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
         return self._messages(state, closing=False)
@@ -80,7 +88,7 @@ class SubspaceCoordinator(CoordinatorSide):
         return self._messages(state, closing=True)
 
     def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
-        g = self.task.gradient(state.z)
+        g = self._at(state.z).gradient
         number = state.measured.round + (not closing)
         rest = (state.models, state.start_score, float(self.task.fit_intercept), self.stiffness, state.width)
         return {
@@ -131,7 +139,7 @@ class SubspaceCoordinator(CoordinatorSide):
         basis = np.vstack([*images, self.ones])
         r = np.concatenate([*(m.r for m in models), np.zeros(free)])
         k = scipy.linalg.block_diag(*(m.k for m in models), np.zeros((free, free)))
-        best = minimise_over_span(self.task, z, basis, r, k, precision)
+        best = minimise_over_span(self.task, self._at(z), basis, r, k, precision)
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))
 
@@ -141,7 +149,7 @@ class SubspaceCoordinator(CoordinatorSide):
         newest = np.stack([length * i[-1] for length, i in zip(lengths, images, strict=True)])
         ends = [r.beyond if length == FAR else r.reached for length, r in zip(lengths, reports, strict=True)]
         chord = np.array([end - r.penalty for end, r in zip(ends, reports, strict=True)])
-        best = minimise_over_box(self.task, z, newest, chord)
+        best = minimise_over_box(self.task, self._at(z), newest, chord)
         b = self._best_intercept(best.scores)
         reach = best.coefficients * lengths
         c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, reach, strict=True)]
@@ -168,7 +176,7 @@ class SubspaceCoordinator(CoordinatorSide):
         very small for long.
         """
         total = add_reports([replace(r, models=()) for r in said.values()])
-        objective = self.task.mean_loss(state.z) + total.penalty
+        objective = self._at(state.z).value + total.penalty
         left = len(said) * total.gain
         if total.kinks and len(said) > 1:
             left = _CAUTION * max(*state.gains, total.gain, 0.0)

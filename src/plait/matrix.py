@@ -18,7 +18,7 @@ GRAM_LIMIT = 4096
 
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
-_ROWS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 4096
 _LARGE, _WIDE = 1 << 21, 64
 """Numbers and columns in a dense table from which on its halves are worked on side by side."""
 

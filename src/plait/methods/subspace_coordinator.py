@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy.linalg
 
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
@@ -138,7 +137,9 @@ class SubspaceCoordinator(CoordinatorSide):
         free = len(self.ones)
         basis = np.vstack([*images, self.ones])
         r = np.concatenate([*(m.r for m in models), np.zeros(free)])
-        k = scipy.linalg.block_diag(*(m.k for m in models), np.zeros((free, free)))
+        k = np.zeros((r.size, r.size))
+        for end, m in zip(np.cumsum([m.r.size for m in models]), models, strict=True):
+            k[end - m.r.size : end, end - m.r.size : end] = m.k
         best = minimise_over_span(self.task, self._at(z), basis, r, k, precision)
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from plait.types import Array
 
@@ -113,11 +115,16 @@ def add_reports(reports: Sequence[Report]) -> Report:
     return Report.of(np.sum([r.numbers for r in reports], axis=0), models)
 
 
+@cache
+def _upper(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    return np.triu_indices(size)
+
+
 def _packed(model: Model) -> Array:
-    return np.concatenate([[model.constant], model.r, model.k[np.triu_indices(model.r.size)]])
+    return np.concatenate([[model.constant], model.r, model.k[_upper(model.r.size)]])
 
 
 def _unpacked(scalars: Array, basis: int) -> Model:
     k = np.zeros((basis, basis))
-    k[np.triu_indices(basis)] = scalars[1 + basis :]
+    k[_upper(basis)] = scalars[1 + basis :]
     return Model(float(scalars[0]), scalars[1 : 1 + basis], k + np.triu(k, 1).T)

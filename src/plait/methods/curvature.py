@@ -15,7 +15,7 @@ import scipy.linalg
 from plait.matrix import GRAM_LIMIT, Features
 from plait.types import Array
 
-_PASSES, _PASSES_FOR_ALL = 10.0, 20.0
+_PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
 _DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 0.5, 0.01, 0.007
 """Nanoseconds: to pass over a number, over a stored sparse one, to unpack one; per term of a Gram matrix, a factor."""
@@ -61,16 +61,16 @@ class _Woodbury:
 
     def __init__(self, part: Array, h: Array, shrinkage: float) -> None:
         diagonal = h + shrinkage * np.einsum("ij,ij->j", part, part)
-        self._diagonal = diagonal.astype(part.dtype)
-        self._part = part
-        self._scaled = part.dtype.type(1 - shrinkage) * (part / self._diagonal)
-        inner = self._scaled @ part.T
+        self._root = np.sqrt(diagonal).astype(part.dtype)
+        self._scaled = part / (self._root / part.dtype.type(np.sqrt(1 - shrinkage)))
+        inner = self._scaled @ self._scaled.T  # of one array with itself: half the work
         inner[np.diag_indices_from(inner)] += 1
         self._factor = scipy.linalg.cho_factor(inner, overwrite_a=True, check_finite=False)
 
     def solve(self, rhs: Array) -> Array:
-        v = (rhs.T / self._diagonal).T.astype(self._part.dtype, copy=False)
-        return v - self._scaled.T @ scipy.linalg.cho_solve(self._factor, self._part @ v, check_finite=False)
+        v = (rhs.T / self._root).T.astype(self._scaled.dtype, copy=False)
+        v -= self._scaled.T @ scipy.linalg.cho_solve(self._factor, self._scaled @ v, check_finite=False)
+        return (v.T / self._root).T
 
 
 class Curvature:

@@ -111,10 +111,15 @@ class Logistic(_Classification):
 
     def derivatives(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
         m = y * z
-        t = np.exp(-np.abs(m))
-        s = 1 / (1 + t)
+        t = np.abs(m)
+        np.exp(np.negative(t, out=t), out=t)
+        s = np.reciprocal(1 + t)
         ts = t * s
-        return np.log1p(t) - np.minimum(m, 0.0), -y * np.where(m > 0, ts, s), ts * s
+        gradient = np.where(m > 0, ts, s)
+        gradient *= -y
+        value = np.log1p(t, out=t)
+        value -= np.minimum(m, 0.0, out=m)
+        return value, gradient, np.multiply(ts, s, out=s)
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The gradient -y / (1 + exp(y z)) shows the label, by its sign, and the score."""

@@ -18,7 +18,7 @@ GRAM_LIMIT = 4096
 
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE, _ROWS_OF_SQUARES = 4096, 1 << 16
 _LARGE, _WIDE = 1 << 21, 64
 """Numbers and columns in a dense table from which on its halves are worked on side by side."""
 
@@ -97,9 +97,7 @@ class Features:
         """The diagonal of D^T diag(weights) D, (d,)."""
         w = np.ones(self.rows) if weights is None else weights
         if self.sparse:
-            d = self.matrix
-            squares = d.data * d.data * np.repeat(w, np.diff(d.indptr))
-            return np.bincount(d.indices, squares, d.shape[1]).astype(np.float64, copy=False)
+            return _sparse_column_squares(self.matrix, w)
         return np.einsum("ij,ij,i->j", self.matrix, self.matrix, w)
 
     def graded(self, ratio: float) -> bool:
@@ -119,6 +117,18 @@ class Features:
 def _scaled_rows(d: Any, weights: Array, dtype: npt.DTypeLike = np.float64) -> Any:
     """diag(weights) D for a CSR matrix, which shares its indices with D."""
     return type(d)(((d.data * np.repeat(weights, np.diff(d.indptr))).astype(dtype), d.indices, d.indptr), shape=d.shape)
+
+
+def _sparse_column_squares(d: Any, w: Array) -> Array:
+    """sum_i w_i D_ij^2 for every column j of a CSR matrix, a block of rows at a time: few temporaries."""
+    total = np.zeros(d.shape[1])
+    for start in range(0, d.shape[0], _ROWS_OF_SQUARES):
+        stop = min(start + _ROWS_OF_SQUARES, d.shape[0])
+        entries = slice(d.indptr[start], d.indptr[stop])
+        squares = np.square(d.data[entries])
+        squares *= np.repeat(w[start:stop], np.diff(d.indptr[start : stop + 1]))
+        total += np.bincount(d.indices[entries], squares, d.shape[1])
+    return total
 
 
 def _chunked_gram(d: Any, weights: Array | None, dtype: npt.DTypeLike) -> Array:

@@ -22,8 +22,8 @@ _DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 0
 _FEWEST_ROWS = 400
 _SMALL = 2e7
 """Terms of a Gram matrix up to which its cost does not matter."""
-_THIN, _ENOUGH = 4, 300
-"""A sample with fewer rows a column leaves directions without curvature; more rows a column change little."""
+_THINNEST, _THIN, _ENOUGH = 0.25, 4, 300
+"""Rows a column: with fewer a sample is no use, with fewer directions lack curvature, and more change little."""
 _SHRINKAGE = 0.1
 """How much of a thin sample's Gram matrix is taken from its diagonal alone."""
 _LIFT = 1e-10
@@ -142,7 +142,8 @@ class Curvature:
 def rows_taken(features: Features, single: bool) -> int:
     """How many rows a factorisation is made from; 0 where iterating is better.
 
-    A sample with fewer rows than columns needs a ridge that is not small, and so do numbers in single precision.
+    A thin sample needs a ridge that is not small, as numbers in single precision do, and columns that are not sparse:
+    few rows say little about rare ones.
     """
     n, d = features.rows, features.columns
     one_pass = features.stored * (_SPARSE_NUMBER if features.sparse else _DENSE_NUMBER)
@@ -159,7 +160,8 @@ def rows_taken(features: Features, single: bool) -> int:
         middle = (low + high) // 2
         fits = passes(middle) <= _PASSES and min(middle, d) <= GRAM_LIMIT
         low, high = (middle, high) if fits else (low, middle)
-    if low >= max(_FEWEST_ROWS, 0 if single else _THIN * d):
+    thin_serves = single and not features.sparse and low >= _THINNEST * d
+    if low >= _FEWEST_ROWS and (thin_serves or low >= _THIN * d):
         return min(low, _ENOUGH * d)
     return n if d <= GRAM_LIMIT and not (single or features.sparse) else 0
 

@@ -86,8 +86,13 @@ def test_another_ridge_reuses_the_sample_and_new_weights_do_not() -> None:
     np.testing.assert_array_equal(later.solve(rhs), anew.solve(rhs))
 
 
-def test_wide_sparse_tables_are_iterated_on() -> None:
-    table = sp.random(2000, 5000, density=1e-3, format="csr", random_state=0)
+@pytest.mark.parametrize("rows", [2000, 100_000])
+def test_wide_sparse_tables_are_iterated_on(rows: int) -> None:
+    table = sp.random(rows, 5000, density=1e-3, format="csr", random_state=0)
     assert rows_taken(Features(table), single=True) == 0
+
+
+def test_iterations_are_preconditioned_by_the_diagonal() -> None:
+    table = sp.random(2000, 5000, density=1e-3, format="csr", random_state=0)
     curvature = Curvature(Features(table), np.full(2000, 1e-3), np.full(5000, 1e-2), 1e-2)
     np.testing.assert_allclose(curvature.solve(np.ones(5000)), 1 / (1e-3 * table.power(2).sum(axis=0).A1 + 1e-2))

@@ -20,13 +20,13 @@ _PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 _DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 0.5, 0.01, 0.007
 """Nanoseconds: to pass over a number, over a stored sparse one, to unpack one; per term of a Gram matrix, a factor."""
 _FEWEST_ROWS = 400
-_SMALL = 2e7
+SMALL = 2e7
 """Terms of a Gram matrix up to which its cost does not matter."""
 _THINNEST, _THIN, _ENOUGH = 0.25, 4, 300
 """Rows a column: with fewer a sample is no use, with fewer directions lack curvature, and more change little."""
 _SHRINKAGE = 0.1
 """How much of a thin sample's Gram matrix is taken from its diagonal alone."""
-_LIFT = 1e-10
+LIFT = 1e-10
 """How much of each column's own curvature is added to the diagonal, which may be singular."""
 _LARGE, _SINGLE = 1e8, 1e-5
 _REFINED, _ITERATED = 3, 60
@@ -48,7 +48,7 @@ class _Cholesky:
     def __init__(self, gram: Array, h: Array, shrinkage: float = 0.0) -> None:
         own = np.diag(gram).copy()
         matrix = (1 - gram.dtype.type(shrinkage)) * gram
-        lifted = np.maximum(h, _LIFT * np.where(own > 0, own, 1.0))
+        lifted = np.maximum(h, LIFT * np.where(own > 0, own, 1.0))
         matrix[np.diag_indices_from(matrix)] += (shrinkage * own + lifted).astype(gram.dtype)
         self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
 
@@ -153,7 +153,7 @@ def rows_taken(features: Features, single: bool) -> int:
         cost = _PRODUCT * rows * d * side + _ELIMINATION * side**3
         return (cost + (_MADE_DENSE * rows * d if features.sparse else 0.0)) / max(one_pass, 1.0)
 
-    if n * d**2 <= _SMALL or (d <= GRAM_LIMIT and passes(n) <= _PASSES_FOR_ALL):
+    if n * d**2 <= SMALL or (d <= GRAM_LIMIT and passes(n) <= _PASSES_FOR_ALL):
         return n
     low, high = 0, n
     while high - low > 1:

@@ -14,13 +14,11 @@ import numpy as np
 from plait.composite import CompositeProblem, Quadratic
 from plait.local import conjugate_gradients
 from plait.matrix import Features
-from plait.methods.curvature import Curvature
+from plait.methods.curvature import LIFT, Curvature
 from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
-_LIFT = 1e-10
-"""How much of each column's own curvature is added to the diagonal, which may be singular."""
 _RECENT = 3
 """How many of the others' moves count as their latest."""
 _CG_TOLERANCE = 1e-2
@@ -108,7 +106,7 @@ def proximal_direction(
     features: Features, penalty: Penalty, x: Array, gradient: Array, w: Array, cross: Array, others: Others
 ) -> Array:
     """d (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(x + d)."""
-    inverse, lifted = np.zeros((0, 0)), _LIFT
+    inverse, lifted = np.zeros((0, 0)), LIFT
     if len(others.moves):
         lifted = 10 * np.finfo(np.float64).eps / _SINGULAR  # what rounding leaves of the subtraction below
         square = (others.moves * w) @ others.moves.T + others.penalty

@@ -7,7 +7,7 @@ import numpy as np
 from plait.losses import Seen
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
-from plait.methods.curvature import Curvature
+from plait.methods.curvature import SMALL, Curvature
 from plait.methods.direction import Others, newton_direction, proximal_direction
 from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report
 from plait.penalties import Parabola
@@ -23,13 +23,13 @@ _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4
 _CROWDING, _MOST_CROWDING = 0.5, 8
 """By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
 _EARLY = 7
+"""Rounds in which the samples' weights still change much: Newton steps are worth more care there."""
 _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 """Where others can do the same work as this party, up to so much of it, every other step leans to steepest descent:
 that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
 _FAINT = 1e-12
 _ROUNDING = 1e-6
 
-_CHEAP = 2e7
 _STALE = 0.3
 """By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
 
@@ -190,7 +190,7 @@ class SubspaceParty(PartySide):
     def _curvature(self, state: PartyState, w: Array, h: Array) -> tuple[PartyState, Curvature]:
         """H at these weights, factorised again once the samples' weights have changed enough to matter."""
         f = self.block.features
-        cheap = f.rows * f.columns**2 <= _CHEAP
+        cheap = f.rows * f.columns**2 <= SMALL
         if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
             state = replace(state, factored=(w, h))
         elif _changed(state.factored[1], h) > _STALE:

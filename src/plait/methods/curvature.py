@@ -2,7 +2,8 @@
 
 Which way is chosen by what a pass over the data costs.  A factorisation may cost as much as a few passes: it takes all
 rows if they are that cheap, else a sample of them, and where even a useful sample is too dear, conjugate gradients
-iterate on products.  The choice depends on the table's shape alone, so a party that starts again chooses the same.
+iterate on products.  The choice depends only on the table and on what a party stores, so one that starts again chooses
+the same.
 """
 
 from functools import partial

@@ -53,3 +53,21 @@ def test_two_parties_reach_the_published_optimum(a9a: tuple[sp.csr_matrix, np.nd
         [x[:, :66], x[:, 66:]], y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-7)
     )
     assert fit.objective == pytest.approx(OPTIMUM, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("widths", "sums_only", "limits"),
+    [([66, 57], False, (4, 8, 10)), ([66, 57], True, (4, 11, 13)), ([13] * 9 + [6], False, (6, 8, 13))],
+    ids=["two parties", "two parties, sums only", "ten parties"],
+)
+def test_the_subspace_method_needs_few_rounds(
+    a9a: tuple[sp.csr_matrix, np.ndarray], widths: list[int], sums_only: bool, limits: tuple[int, ...]
+) -> None:
+    x, y = a9a
+    ends = np.cumsum(widths)
+    parts = [x[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
+    stopping = plait.Stopping(tol=0.0, max_rounds=40, objective=OPTIMUM * (1 + 1e-6))
+    fit = plait.fit(parts, y, penalty=plait.L2(1e-4), method=plait.Subspace(sums_only=sums_only), stopping=stopping)
+    for precision, limit in zip((1e-3, 1e-4, 1e-6), limits, strict=True):
+        reached = [r.round for r in fit.history if r.objective <= OPTIMUM * (1 + precision) + 1e-10]
+        assert reached[0] <= limit

@@ -19,8 +19,11 @@ from plait.penalties import Penalty
 from plait.types import Array
 
 _SINGULAR = 1e-8
+_INTERCEPT = -1
 _RECENT = 3
 """How many of the others' moves count as their latest."""
+_CONSTANT = 0.95
+"""How much of a constant score the own columns must explain before the others are taken to be able to shift scores."""
 _CG_TOLERANCE = 1e-2
 _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
 
@@ -48,6 +51,27 @@ class Direction:
 
     step: Array
     overlap: float
+
+
+def with_constant(curvature: Curvature, others: Others) -> Others:
+    """The others' moves and a constant, where the own columns almost contain one, as full sets of indicators do.
+
+    Others have such sets as well, then.  What one party's set adds to all scores another's may take away, at no loss:
+    long before their moves show it, the parties settle how to share that constant so that the penalty is least.
+    """
+    if not curvature.shown or curvature.early or _INTERCEPT in others.names:  # a thin sample would explain anything
+        return others
+    one = np.ones((1, curvature.features.rows))
+    cross, square = curvature.cross(one, (_INTERCEPT,)), curvature.square(one)
+    if float(np.sum(cross * curvature.solve(cross))) < _CONSTANT * float(square[0, 0]):
+        return others
+    return Others(
+        np.vstack([others.moves, one]),
+        (*others.names, _INTERCEPT),
+        others.total,
+        np.pad(others.penalty, (0, 1)),
+        np.append(others.gradient, 0.0),
+    )
 
 
 def newton_direction(

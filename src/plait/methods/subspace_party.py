@@ -8,7 +8,7 @@ from plait.losses import Seen
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
 from plait.methods.curvature import SMALL, Curvature
-from plait.methods.direction import Others, newton_direction, proximal_direction
+from plait.methods.direction import Others, newton_direction, proximal_direction, with_constant
 from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report
 from plait.penalties import Parabola
 from plait.types import Array
@@ -22,6 +22,8 @@ _OTHERS, _OTHERS_BYTES = 40, 2**26
 _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4
 _CROWDING, _MOST_CROWDING = 0.5, 8
 """By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
+_SETTLED = 4
+"""Rounds after which the sizes of the steps are right, so that it is worth asking who carries a constant."""
 _EARLY = 7
 """Rounds in which the samples' weights still change much: Newton steps are worth more care there."""
 _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
@@ -140,6 +142,8 @@ class SubspaceParty(PartySide):
         penalty_gram = np.pad(others.total - (own * ridge) @ own.T, (0, free)) if k else np.zeros((free, free))
         slope = np.append(-(own @ gradient), np.zeros(free))
         others = replace(others, penalty=penalty_gram, gradient=slope)
+        if state.rounds >= _SETTLED:
+            others = with_constant(curvature, others)
         found = newton_direction(curvature, w, h, gradient, others, state.rounds >= _EARLY)
         same_work = found.overlap > _SAME_WORK - _SAME_WORK_CROWDED * crowding
         if same_work and state.rounds >= _EARLY and state.rounds % 2 and ridge.min() > 0:

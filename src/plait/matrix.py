@@ -18,9 +18,11 @@ GRAM_LIMIT = 4096
 
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
-_ROWS_AT_ONCE, _ROWS_OF_SQUARES = 4096, 1 << 16
+_ROWS_AT_ONCE, _CHUNK, _ROWS_OF_SQUARES = 4096, 1 << 22, 1 << 16
 _LARGE, _WIDE = 1 << 21, 64
 """Numbers and columns in a dense table from which on its halves are worked on side by side."""
+_LARGE_GRAM = 1 << 26
+"""Terms of a Gram matrix from which on the halves of the rows are added up side by side."""
 
 
 class Features:
@@ -133,26 +135,26 @@ def _sparse_column_squares(d: Any, w: Array) -> Array:
 
 def _chunked_gram(d: Any, weights: Array | None, dtype: npt.DTypeLike) -> Array:
     """sum over row chunks of (sqrt(w) D)^T (sqrt(w) D): BLAS-3 speed without a second copy of D."""
-    roots = np.ones(d.shape[0]) if weights is None else np.sqrt(weights)
+    n, columns = d.shape
+    roots = np.ones(n) if weights is None else np.sqrt(weights)
     sparse = sp.issparse(d)
-    scaled = _scaled_rows(d, roots, dtype) if sparse else d
+    at_once = min(n, max(_ROWS_AT_ONCE, _CHUNK // columns))
+    dense = np.empty((at_once, columns), dtype)
+    total = np.zeros((columns, columns), dtype)
+    for start in range(0, n, at_once):
+        count = min(at_once, n - start)
 
-    def gram(half: slice) -> Array:
-        total = np.zeros((d.shape[1], d.shape[1]), dtype)
-        for start in range(half.start, half.stop, _ROWS_AT_ONCE):
-            rows = slice(start, min(start + _ROWS_AT_ONCE, half.stop))
-            if sparse:
-                chunk = scaled[rows].toarray()
-            else:
-                chunk = d[rows].astype(dtype)
-                chunk *= roots[rows, None].astype(dtype)
-            total += chunk.T @ chunk
-        return total
+        def gram(part: slice, start: int = start) -> Array:
+            chunk, rows = dense[part], slice(start + part.start, start + part.stop)
+            if not sparse:
+                np.multiply(d[rows], roots[rows, None], out=chunk, casting="same_kind")
+            return np.asarray(chunk.T @ chunk)
 
-    if d.shape[0] * d.shape[1] < _LARGE:
-        return gram(slice(0, d.shape[0]))
-    first, second = by_halves(gram, d.shape[0])
-    return first + second
+        if sparse:  # SciPy unpacks one part at a time, whatever the threads
+            rows = slice(start, start + count)
+            _scaled_rows(d if count == n else d[rows], roots[rows], dtype).toarray(out=dense[:count])
+        total += gram(slice(0, count)) if count * columns**2 < _LARGE_GRAM else np.add(*by_halves(gram, count))
+    return total
 
 
 def clip_rows(matrix: Any, radius: float | None) -> Any:

@@ -25,7 +25,7 @@ from plait.transports import Transport
 from plait.transports.inprocess import InProcess
 from plait.types import Array
 
-_SIDE_BY_SIDE = 1 << 18
+_SIDE_BY_SIDE = 1 << 22
 """Stored numbers from which on it pays to let parties work side by side."""
 
 Trace = Callable[[int, dict[str, Array]], None]

@@ -31,11 +31,12 @@ NewtonStep = Callable[[Array, Array, Array], Array]
 
 @dataclass(frozen=True)
 class Minimum:
-    """Coefficients (K,), the scores there (N,), and the objective there."""
+    """Coefficients (K,), the scores there (N,), the objective there, and the loss there where it was computed."""
 
     coefficients: Array
     scores: Array
     value: float
+    known: "Scores | None" = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _minimise(
         renew, place = -slope > _NEARLY * gained, there
         if -slope <= _ENOUGH * gained:
             break
-    return Minimum(place.coefficients, place.scores.z, place.value)
+    return Minimum(place.coefficients, place.scores.z, place.value, place.scores)
 
 
 def _scales(hessian: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
@@ -40,11 +41,15 @@ class SubspaceState:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A step, one coefficient vector per group, and an upper bound on the objective that it reaches."""
+    """A step, one coefficient vector per group, and an upper bound on the objective that it reaches.
+
+    The loss that it leads to, where it was computed on the way.
+    """
 
     coefficients: list[Array]
     intercept: float
     bound: float
+    known: Scores | None = None
 
 
 class SubspaceCoordinator(CoordinatorSide):
@@ -100,14 +105,15 @@ class SubspaceCoordinator(CoordinatorSide):
         said = {name: Report.unpack(shares[name].scalars, len(state.images[0]) + 1) for name in self.task.parties}
         before = self._completed(state, said)
         reports = [add_reports([said[name] for name in group]) for group in self.groups]
-        new = [sum((vector_of(shares[name]) for name in group), np.zeros(self.task.rows)) for group in self.groups]
+        new = [reduce(np.add, (vector_of(shares[name]) for name in group)) for group in self.groups]
         images = [np.vstack([old, v]) for old, v in zip(state.images, new, strict=True)]
         best = self._best(state, before, images, reports)
         steps = [c @ i for c, i in zip(best.coefficients, images, strict=True)]
+        self._known = best.known
         memory = self._memory(any(r.kinks for r in reports))
         kept = [np.vstack([i[:-1], s])[-memory:] for i, s in zip(images, steps, strict=True)]
         return SubspaceState(
-            z=sum(steps, state.z + best.intercept),
+            z=sum(steps, state.z + best.intercept) if best.known is None else best.known.z,
             intercept=state.intercept + best.intercept,
             images=tuple(kept),
             measured=Measured(before.round + 1, best.bound, 0.0, np.nan),
@@ -142,7 +148,7 @@ class SubspaceCoordinator(CoordinatorSide):
             k[end - m.r.size : end, end - m.r.size : end] = m.k
         best = minimise_over_span(self.task, self._at(z), basis, r, k, precision)
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
-        return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models))
+        return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models), best.known)
 
     def _hull(self, z: Array, images: list[Array], reports: list[Report], far: bool) -> Candidate:
         """Between x and x + d, or as far as x + FAR d, where a convex penalty lies below its chord."""

@@ -207,7 +207,7 @@ class SubspaceParty(PartySide):
     def _others(self, state: PartyState, orders: Orders, w: Array) -> Others:
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
-        energy = np.einsum("kn,kn,n->k", state.others, state.others, w)
+        energy = np.einsum("kn,kn->k", state.others, state.others)
         alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
         moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
         total = state.total_gram[np.ix_(alive - k, alive - k)]

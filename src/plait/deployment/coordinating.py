@@ -31,7 +31,6 @@ from plait.report.page import write_report
 from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window
 from plait.transports.control import Finished
-from plait.transports.desk import Desk
 from plait.transports.hub import Hub, Terms
 from plait.types import Array
 
@@ -41,33 +40,24 @@ _MOST_ROUNDS_TOLD = 2000
 class Everyone:
     """The channel to all parties: those in this process and those that dial in."""
 
-    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None, kept: int) -> None:
+    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None) -> None:
         self._local = local
         self._hub = hub
-        self._desks = {name: Desk(name, kept) for name in local}
 
     def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
         remote = {name: b for name, b in requests.items() if name not in self._local}
         if self._hub is not None:
             self._hub.put(seq, remote)
-        shares = {name: self._answer(name, seq, b) for name, b in requests.items() if name in self._local}
+        shares = {name: self._local[name].answer(seq, b) for name, b in requests.items() if name in self._local}
         if self._hub is not None:
             shares |= {name: self._hub.take(name) for name in remote}
         return {name: shares[name] for name in requests}
 
-    def _answer(self, name: str, seq: int, broadcast: Broadcast) -> Share:
-        desk, party = self._desks[name], self._local[name]
-        desk.put(seq, broadcast)
-        for ask in desk.sit(self, party.ready.last):
-            assert isinstance(ask.item, Broadcast)
-            party.answer(ask.seq, ask.item)
-        return party.answer(seq, broadcast)
-
-    def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
-        for name in requests.keys() & self._desks.keys():
-            self._desks[name].remember(seq, requests[name], shares[name])
+    def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:
         if self._hub is not None:
-            self._hub.remember(seq, requests, shares)
+            self._hub.remember(seq, requests, told)
+        local = self._local
+        return {n: local[n].repeat(seq, b) if n in local else told[n] for n, b in requests.items()}
 
 
 class _Run:
@@ -112,7 +102,7 @@ class _Run:
         """Let parties take part in this process."""
         for file in files:
             rows = load_rows(self.job, file, self.orders.get(file.name))
-            party = open_participant(self.job, file, rows, self.name, self.key, self.lasting)
+            party = open_participant(self.job, file, rows, self.name, self.key, lasting=False)
             self.local[file.name] = party
             _need_same_rows(file.name, self.labels, self.ids, party)
 
@@ -147,7 +137,7 @@ class _Run:
         lag = window(len(self.labels.ids)) - 1
         journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
-            transport = Journaled(Everyone(self.local, self.hub, lag + 1), journal, self.audit)
+            transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
             job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
             if assigned.briefing is not None:
                 transport.exchange(dict.fromkeys(job.parties, assigned.briefing))

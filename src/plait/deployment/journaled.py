@@ -1,7 +1,8 @@
 """The coordinator's memory: a transport that journals every exchange and replays those before a restart.
 
 The loop, its history and its stopping rules need no memory of their own: they run again from the start, and every
-exchange that took place is answered from the journal at no communication.
+exchange that took place is answered from the journal at no communication.  Nor do parties in this process: they
+compute their answers again, bit for bit the same.
 """
 
 from collections.abc import Mapping
@@ -20,12 +21,14 @@ class Channel(Protocol):
 
     def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]: ...
 
-    def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None: ...
+    def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:
+        """An exchange of before a restart, with the answers that came from elsewhere."""
+        ...
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What was asked, as digests, and what was answered."""
+    """What was asked, as digests, and what was answered from elsewhere."""
 
     asked: dict[str, str]
     closing: bool
@@ -35,8 +38,11 @@ class Exchange:
 class Journaled:
     """A transport over a channel, with a journal and an audit log."""
 
-    def __init__(self, channel: Channel, journal: Journal | NoJournal, audit: AuditLog) -> None:
+    def __init__(
+        self, channel: Channel, journal: Journal | NoJournal, audit: AuditLog, local: frozenset[str] = frozenset()
+    ) -> None:
         self._channel = channel
+        self._local = local
         self._journal = journal
         self._audit = audit
         self._replay = journal.records()
@@ -53,7 +59,8 @@ class Journaled:
         shares = self._channel.ask(self._seq, requests)
         for name, share in shares.items():
             self._audit.message("received", name, self._seq, share)
-        self._journal.append_behind(self._seq, lambda: _record(requests, shares))
+        told = {name: share for name, share in shares.items() if name not in self._local}
+        self._journal.append_behind(self._seq, lambda: _record(requests, told))
         return shares
 
     def _recorded(self, requests: Mapping[str, Broadcast]) -> dict[str, Share] | None:
@@ -68,9 +75,8 @@ class Journaled:
                     f"exchange {record.seq} must ask what it asked before the restart. Found other numbers. The "
                     "labels, the machine or the software has changed: restore it, or start over with --fresh."
                 )
-            self._channel.remember(record.seq, requests, exchange.shares)
             self.replayed += 1
-            return exchange.shares
+            return self._channel.replay(record.seq, requests, exchange.shares)
         return None
 
 

@@ -22,7 +22,7 @@ from plait.transports.link import Link
 
 
 def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
-    """The party's side of one run, new or resumed; one that is not `lasting` keeps no checkpoint."""
+    """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
     folder = RunFolder(file.path(file.runs) / run / file.name)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))

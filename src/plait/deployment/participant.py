@@ -39,8 +39,9 @@ class StoredParty:
     """Answers broadcasts; its state is on disk before its answer leaves.
 
     The journal gets the new state or the broadcast that led to it, whichever is smaller; a snapshot replaces a journal
-    that has outgrown it.  An answer that has to be computed again after a restart must have the digest that the
-    audit log has for what was sent: another answer to the same question never leaves.
+    that has outgrown it.  One that is not `lasting` keeps no checkpoint: it takes part in a simulation, or shares a
+    process with the coordinator, who asks it everything again after a restart.  An answer that has to be computed again
+    must have the digest that the audit log has for what was sent: another answer to the same question never leaves.
     """
 
     def __init__(
@@ -84,14 +85,24 @@ class StoredParty:
             return self._same(seq, self._party.answer_from(self._before[seq], broadcast))
         if seq <= self._last:
             raise ProtocolError(f"exchange {self._last} has been answered. Found a stale request for {seq}.")
-        self._audit.message("received", _PEER, seq, broadcast)
-        share = self._step(seq, broadcast)
+        if seq in self._sent:
+            self._audit.note("repeated", peer=_PEER, seq=seq)
+        else:
+            self._audit.message("received", _PEER, seq, broadcast)
+        share = self._same(seq, self._step(seq, broadcast))
         self._journal.append(seq, self._record(broadcast))
-        self._audit.message("sent", _PEER, seq, share)
+        if seq not in self._sent:
+            self._audit.message("sent", _PEER, seq, share)
         if self._journal.bytes > max(_SMALLEST_JOURNAL, 4 * self._snapshot_bytes):
             snapshot = Snapshot(self._last, self._recent, self._party.state)
             self._journal.replace_behind(lambda: self._write(snapshot))
         return share
+
+    def repeat(self, seq: int, broadcast: Broadcast) -> Share:
+        """Take a step of before a restart again: for a party that keeps no checkpoint."""
+        if seq not in self._sent:
+            self._audit.note("answered, line lost", peer=_PEER, seqs=[seq])
+        return self._same(seq, self._step(seq, broadcast))
 
     def look_up(self, query: Query) -> Share:
         raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
@@ -150,7 +161,7 @@ class StoredParty:
                 lost += [record.seq] if record.seq not in self._sent else []
         if lost:
             self._audit.note("answered, line lost", peer=_PEER, seqs=lost)
-        self._audit.note("resumed" if self._last else "started", last=self._last)
+        self._audit.note("resumed" if self._last or self._sent else "started", last=self._last)
 
     def _replay(self, seq: int, found: Snapshot | Broadcast) -> None:
         if isinstance(found, Snapshot):

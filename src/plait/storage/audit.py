@@ -1,6 +1,6 @@
 """The audit log: one line of JSON for every message sent or received, each line sealing the one before it.
 
-Every line holds the time, what happened, sizes and SHA-256 digests, never the numbers themselves, and `seal` =
+Every line holds the time, what happened, sizes and BLAKE3 digests, never the numbers themselves, and `seal` =
 SHA-256(seal of the line before + this line without its seal).  A line changed, removed or inserted breaks the chain.
 
 Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; all

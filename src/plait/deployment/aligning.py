@@ -59,6 +59,9 @@ class AligningParty:
     def look_up(self, query: Query) -> Share:
         raise ProtocolError(f"this party is here to be aligned. Found a query for {len(query.ids)} scores.")
 
+    def rest(self) -> None:
+        """Nothing waits."""
+
     def finish(self, finished: Finished) -> None:
         self._audit.note("alignment ended", ok=finished.ok, reason=finished.reason)
         self._aligner.finish(finished.ok, bool(finished.details.get("resumable", False)))

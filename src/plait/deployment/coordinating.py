@@ -48,9 +48,12 @@ class Everyone:
         remote = {name: b for name, b in requests.items() if name not in self._local}
         if self._hub is not None:
             self._hub.put(seq, remote)
+            self._hub.give_head_start()  # the others compute while the local parties do
         shares = {name: self._local[name].answer(seq, b) for name, b in requests.items() if name in self._local}
         if self._hub is not None:
             shares |= {name: self._hub.take(name) for name in remote}
+        for party in self._local.values():
+            party.rest()
         return {name: shares[name] for name in requests}
 
     def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:

@@ -59,6 +59,7 @@ class Journaled:
         shares = self._channel.ask(self._seq, requests)
         for name, share in shares.items():
             self._audit.message("received", name, self._seq, share)
+        self._audit.catch_up()
         told = {name: share for name, share in shares.items() if name not in self._local}
         self._journal.append_behind(self._seq, lambda: _record(requests, told))
         return shares

@@ -104,6 +104,9 @@ class StoredParty:
             self._audit.note("answered, line lost", peer=_PEER, seqs=[seq])
         return self._same(seq, self._step(seq, broadcast))
 
+    def rest(self) -> None:
+        self._audit.catch_up()
+
     def look_up(self, query: Query) -> Share:
         raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
 
@@ -173,7 +176,7 @@ class StoredParty:
 
     def _same(self, seq: int, share: Share) -> Share:
         """The share itself; StorageError unless it is the one that the audit log says was sent."""
-        if self._sent.get(seq, share.digest) != share.digest:
+        if seq in self._sent and self._sent[seq] != share.digest:
             raise StorageError(
                 f"resuming exchange {seq} must give the share that was sent. Found another. The data, the machine or "
                 "the software has changed: restore it, or start over with --fresh."

@@ -74,6 +74,9 @@ class Scorer:
     def receive(self, parcel: Parcel) -> Parcel:
         raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
 
+    def rest(self) -> None:
+        """Nothing waits."""
+
     def finish(self, finished: Finished) -> None:
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
 

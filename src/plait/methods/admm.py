@@ -9,7 +9,7 @@ In units where rho stands for rho / N, with S = sum_m D_m x_m + b and the scaled
 The paper pulls two vectors, S - z and y; the x-update needs only v, one vector.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -155,25 +155,29 @@ class SharingCoordinator(CoordinatorSide):
         before = self.completed(state, state.start, shares)
         moved = np.stack([vector_of(shares[name]) for name in self.task.parties])
         # What party m took the total to be: everybody else where they were, itself moved (1 + tau/rho) times.
-        seen = state.start.total + (1 + self.proximity) * (moved - state.start.shares)
+        here, reach = state.start, 1 + self.proximity
+        seen = (here.total + reach * (new - old) for new, old in zip(moved, here.shares, strict=True))
         after = self.finish_round(state, moved, sum(float(shares[n].scalars[0]) for n in self.task.parties), seen)
         return self.advance(after), before
 
-    def finish_round(self, state: SharingState, moved: Array, penalty: float, seen: Array) -> SharingState:
-        """The z-, b- and u-update, and what they show; `seen` (M, N) is the total that each party assumed."""
+    def finish_round(self, state: SharingState, moved: Array, penalty: float, seen: Iterable[Array]) -> SharingState:
+        """The z-, b- and u-update, and what they show; `seen` is the total (N,) that each party assumed."""
         task, start = self.task, state.start
-        z, b = self.scores_and_intercept(moved.sum(axis=0) + start.u, state.rho, start.intercept)
-        total = moved.sum(axis=0) + b
-        end = Iterate(moved, z, start.u + total - z, b)
-        drift = np.linalg.norm(total - z - (seen - start.z), axis=1).max()
+        total = moved.sum(axis=0)
+        z, b = self.scores_and_intercept(total + start.u, state.rho, start.intercept)
+        total += b
+        gap = total - z
+        end = Iterate(moved, z, start.u + gap, b)
+        vars(end).update(total=total, gap=gap)  # so that they are not computed again
+        drift = max(float(np.linalg.norm(gap + start.z - assumed)) for assumed in seen)
         size_z, size_u = float(np.linalg.norm(z)), float(np.linalg.norm(end.u))
         # The dual as a distance between scores, whatever rho: it sets the scale where the scores themselves vanish.
         size = max(float(np.linalg.norm(total)), size_z, state.rho / task.loss.stiffness(task.labels) * size_u, 1e-300)
         measured = Measured(
             round=state.measured.round + 1,
             objective=task.mean_loss(total) + penalty,
-            primal=float(np.linalg.norm(total - z)) / size,
-            dual=float(drift) / max(size_u, 1e-6 * size_z, 1e-300),
+            primal=float(np.linalg.norm(gap)) / size,
+            dual=drift / max(size_u, 1e-6 * size_z, 1e-300),
             rho=state.rho,
         )
         return replace(state, end=end, measured=measured)
@@ -256,7 +260,7 @@ class SharingCoordinator(CoordinatorSide):
     def completed(self, state: SharingState, where: Iterate, shares: Mapping[str, Share]) -> Measured:
         """What was measured of `state`, with the Lyapunov value V at `where`, to which every party adds its part."""
         task, rho = self.task, state.rho / self.task.rows
-        gap = where.total - where.z
+        gap = where.gap
         # Where the loss has kinks, the z-update makes y itself a subgradient at z.
         slope = task.gradient(where.z) - rho * where.u if task.loss.smooth else np.zeros_like(gap)
         grad_z = slope - rho * gap

@@ -59,7 +59,7 @@ class SequentialCoordinator(CoordinatorSide):
         seen = (*state.seen, moved.sum(axis=0) + state.base.start.intercept)
         after = Sweep(state.base, state.turn + 1, moved, seen, state.penalty + float(share.scalars[0]))
         if after.turn == len(self.task.parties):
-            done = self.parallel.finish_round(state.base, moved, after.penalty, np.stack(seen))
+            done = self.parallel.finish_round(state.base, moved, after.penalty, seen)
             after = replace(after, base=self.parallel.advance(done))
         return after, None
 

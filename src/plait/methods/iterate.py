@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,14 +18,19 @@ class Iterate:
     u: Array
     intercept: float
 
-    @property
+    @cached_property
     def total(self) -> Array:
         """S = sum_m D_m x_m + b."""
         return self.shares.sum(axis=0) + self.intercept
 
+    @cached_property
+    def gap(self) -> Array:
+        """S - z."""
+        return self.total - self.z
+
     @property
     def v(self) -> Array:
-        return self.total - self.z + self.u
+        return self.gap + self.u
 
     @property
     def pull(self) -> Array:

@@ -3,8 +3,9 @@
 Every line holds the time, what happened, sizes and BLAKE3 digests, never the numbers themselves, and `seal` =
 SHA-256(seal of the line before + this line without its seal).  A line changed, removed or inserted breaks the chain.
 
-Digests of long messages take milliseconds, so a worker makes their lines, in order, while the messages travel; all
-other lines are written when the call returns.  A killed process may lose the lines of its last few messages.
+Digests of long messages take milliseconds, so a worker makes their lines, in order, once the messages have travelled
+(`catch_up`); all other lines are written when the call returns.  A killed process may lose the lines of its last few
+messages.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from plait.errors import StorageError
 from plait.messages import Message
 
 _FIRST = "0" * 64
-_MOST_BEHIND = 8
+_MOST_BEHIND, _LONGEST_WAIT = 32, 1.0
 _LONG, _HUGE = 1 << 20, 1 << 25
 """Bytes: the digest of a shorter message is made sooner than handed over, and a longer one would fill the memory."""
 
@@ -40,6 +41,7 @@ class AuditLog:
             self._seal = entry.seal
         self._failure: OSError | None = None
         self._lines: queue.Queue[Callable[[], None] | None] = queue.Queue(_MOST_BEHIND)
+        self._go = threading.Event()
         self._worker = threading.Thread(target=self._work, name="plait-audit", daemon=True)
         self._worker.start()
 
@@ -52,6 +54,7 @@ class AuditLog:
             self._write({"time": now, "what": what, **facts})
 
         if _LONG <= message.bytes <= _HUGE:
+            self._go.clear()
             self._submit(write)
         else:
             self.settle()
@@ -63,18 +66,26 @@ class AuditLog:
         self._submit(lambda: self._write(line))
         self.settle()
 
+    def catch_up(self) -> None:
+        """Now is a good time to write what is waiting."""
+        self._go.set()
+
     def settle(self) -> None:
         """Wait until every line is written."""
+        self.catch_up()
         self._lines.join()
         self._check()
 
     def close(self) -> None:
+        self.catch_up()
         self._lines.put(None)
         self._worker.join()
         self._file.close()
 
     def _submit(self, write: Callable[[], None]) -> None:
         self._check()
+        if self._lines.full():
+            self.catch_up()
         self._lines.put(write)
 
     def _check(self) -> None:
@@ -83,6 +94,7 @@ class AuditLog:
 
     def _work(self) -> None:
         while (write := self._lines.get()) is not None:
+            self._go.wait(_LONGEST_WAIT)
             try:
                 write()
             except OSError as error:

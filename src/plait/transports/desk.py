@@ -40,6 +40,7 @@ class Desk:
         self._past: deque[Ask] = deque(maxlen=kept)
         self._pending: Ask | None = None
         self._answer: Answer | None = None
+        self._said = 0
         self._finished: Finished | None = None
 
     @property
@@ -105,6 +106,19 @@ class Desk:
                     return self._finished
                 self.changed.wait()
             return None
+
+    def said(self, seq: int) -> None:
+        """A request has left."""
+        with self.changed:
+            self._said = seq
+            self.changed.notify_all()
+
+    def wait_said(self, seconds: float) -> None:
+        """Wait until the pending request has left, as long as the party is there."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: not self.connected or self._pending is None or self._said >= self._pending.seq, seconds
+            )
 
     def deliver(self, seq: int, answer: Answer) -> None:
         """Leave the answer to the pending request."""

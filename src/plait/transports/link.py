@@ -48,6 +48,10 @@ class Participant(Protocol):
         """The answer to a parcel of the alignment."""
         ...
 
+    def rest(self) -> None:
+        """An answer has left; now is the time for what could wait."""
+        ...
+
     def finish(self, finished: Finished) -> None:
         """Keep what there is to keep."""
         ...
@@ -150,11 +154,11 @@ class _Conversation:
                 self._react(said, frame.seq, participant)
                 continue
             if frame.kind is Kind.PARCEL:
-                self._answer(frame.seq, partial(participant.receive, unpack_parcel(frame)))
+                self._answer(frame.seq, partial(participant.receive, unpack_parcel(frame)), participant)
                 continue
             done = assembler.add(frame)
             if done is not None and isinstance(done.message, Broadcast):
-                self._answer(done.seq, partial(participant.answer, done.seq, done.message))
+                self._answer(done.seq, partial(participant.answer, done.seq, done.message), participant)
 
     def _acknowledge(self) -> None:
         """Say that the results are kept, and let the coordinator end the stream."""
@@ -170,17 +174,18 @@ class _Conversation:
         if isinstance(said, Refused):
             _refused(said)
         elif isinstance(said, Query):
-            self._answer(seq, partial(participant.look_up, said))
+            self._answer(seq, partial(participant.look_up, said), participant)
         else:
             raise ProtocolError(f"the coordinator must ask or end here. Found {type(said).__name__}.")
 
-    def _answer(self, seq: int, compute: Callable[[], Share | Parcel]) -> None:
+    def _answer(self, seq: int, compute: Callable[[], Share | Parcel], participant: Participant) -> None:
         try:
             answer = compute()
         except PlaitError as error:
             self._give_up(str(error))
             raise
-        self._say.put([pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq))
+        said = [pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq)
+        self._say.put(_and_then(said, participant.rest))
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""
@@ -210,6 +215,11 @@ class _Conversation:
                     "of ca.crt with the label party: `plait cert show`."
                 ) from None
             raise _Again(details) from None
+
+
+def _and_then(said: Iterable[bytes], rest: Callable[[], None]) -> Iterator[bytes]:
+    yield from said
+    rest()
 
 
 def _refused(said: Refused) -> None:

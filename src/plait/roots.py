@@ -8,8 +8,9 @@ from plait.cores import by_halves
 from plait.types import Array
 
 _NEWTON_STEPS = 100
-_BLOCK = 1 << 14
-"""Numbers that are solved for at once: few enough for their temporaries to stay in the cache."""
+_SHORT, _BLOCK = 1 << 14, 1 << 16
+"""Up to how many numbers one thread is enough, and how many are solved for at once: few enough for temporaries to stay
+in the cache, enough for two threads to be seldom in each other's way."""
 _FAR = 1e30  # beyond this the cubic falls apart into two quadratics, to the last digit
 _LARGE = 1e75  # its fourth power is still a number
 _ULPS = 4 * np.finfo(np.float64).eps
@@ -18,7 +19,7 @@ _ULPS = 4 * np.finfo(np.float64).eps
 def logistic_root(t: Array, step: Array) -> Array:
     """Solve  q - t = step / (1 + exp(q))  for q, elementwise; step >= 0.  Long arrays are solved block by block."""
     t, step = np.broadcast_arrays(t, step)
-    if t.size <= _BLOCK:
+    if t.size <= _SHORT:
         return _logistic_root(t, step)
     q = np.empty(t.size)
     flat, steps = t.reshape(-1), step.reshape(-1)

@@ -16,6 +16,8 @@ from plait.transports.control import Finished, Query, Ready
 
 _SMALLEST_JOURNAL = 1 << 20
 _PEER = "coordinator"
+_UNDER_WAY = 0.01
+"""Seconds: encrypting the last of a message goes on after it was handed over."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ class StoredParty:
         return self._same(seq, self._step(seq, broadcast))
 
     def rest(self) -> None:
-        self._audit.catch_up()
+        """Note what was said, once what has left is no longer on its way through this machine."""
+        self._audit.catch_up(_UNDER_WAY)
 
     def look_up(self, query: Query) -> Share:
         raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")

@@ -12,6 +12,7 @@ import hashlib
 import json
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ class AuditLog:
         self._failure: OSError | None = None
         self._lines: queue.Queue[Callable[[], None] | None] = queue.Queue(_MOST_BEHIND)
         self._go = threading.Event()
+        self._pause = 0.0
         self._worker = threading.Thread(target=self._work, name="plait-audit", daemon=True)
         self._worker.start()
 
@@ -66,8 +68,9 @@ class AuditLog:
         self._submit(lambda: self._write(line))
         self.settle()
 
-    def catch_up(self) -> None:
-        """Now is a good time to write what is waiting."""
+    def catch_up(self, pause: float = 0.0) -> None:
+        """Now, or in so many seconds, is a good time to write what is waiting."""
+        self._pause = pause
         self._go.set()
 
     def settle(self) -> None:
@@ -95,6 +98,8 @@ class AuditLog:
     def _work(self) -> None:
         while (write := self._lines.get()) is not None:
             self._go.wait(_LONGEST_WAIT)
+            pause, self._pause = self._pause, 0.0
+            time.sleep(pause)
             try:
                 write()
             except OSError as error:

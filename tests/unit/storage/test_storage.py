@@ -1,6 +1,7 @@
 """States, journals and the audit log: what comes back, and what a crash or a forger leaves behind."""
 
 import json
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,6 +84,48 @@ def test_journal_drops_only_a_torn_tail(tmp_path: Path) -> None:
         again.append(9, [b"more"])
         assert list(again.records())[-1] == Record(9, b"more")
         again.close()
+
+
+@pytest.mark.parametrize("parts", [[30_000], [7, 29_993], [4096, 8192, 17_712], [5, 4091, 1, 25_903]])
+def test_journal_notices_any_page_that_did_not_reach_the_disk(tmp_path: Path, parts: list[int]) -> None:
+    path, page = tmp_path / "journal", 4096
+    content = (np.random.default_rng(0).bytes(page) * 8)[:30_000]  # pages that are all alike
+    ends = np.cumsum(parts)
+    journal = Journal(path)
+    journal.append(1, [content[end - size : end] for end, size in zip(ends, parts, strict=True)])
+    journal.close()
+    whole = path.read_bytes()
+    for first in range(0, len(whole), page):
+        for lost in (1, 2):
+            hole = bytes(min(lost * page, len(whole) - first))
+            path.write_bytes(whole[:first] + hole + whole[first + len(hole) :])
+            again = Journal(path)
+            assert again.bytes == 0
+            again.close()
+
+
+def test_lines_of_long_messages_wait_until_it_is_a_good_time(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    log.message("sent", "shop", 1, Share(1, np.zeros(200_000)))
+    time.sleep(0.1)
+    assert path.read_bytes() == b""
+    log.catch_up()
+    deadline = time.monotonic() + 5
+    while not path.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [entry.facts["seq"] for entry in read_log(path)] == [1]
+    log.message("sent", "shop", 2, Share(2, np.zeros(200_000)))
+    log.close()
+    assert [entry.facts["seq"] for entry in read_log(path)] == [1, 2]
+
+
+def test_more_long_messages_than_may_wait_are_written_unasked(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    for seq in range(80):
+        log.message("sent", "shop", seq, Share(seq, np.zeros(140_000)))
+    log.close()
+    assert [entry.facts["seq"] for entry in read_log(tmp_path / "audit.jsonl")] == list(range(80))
 
 
 def test_audit_log_continues_its_chain_and_shows_tampering(tmp_path: Path) -> None:

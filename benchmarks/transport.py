@@ -2,8 +2,9 @@
 
     python benchmarks/transport.py [--quick] [--wan]
 
-Every figure is the median time of a round in milliseconds; in-process, processes and plain gRPC run in turn, several
-times, and the best of each is compared, so that a busy machine disturbs all alike.  Results go to
+Every figure is the median time of a round in milliseconds, over enough rounds for the first few, which fetch memory
+from the system, not to count; in-process, processes and plain gRPC run in turn, several times, and the best of each is
+compared, so that a busy machine disturbs all alike.  Results go to
 benchmarks/results/transport.json with the configuration and the machine.
 """
 
@@ -159,7 +160,7 @@ def main() -> None:
         "columns": COLUMNS,
     }
     table = []
-    for rows, rounds in ((32_561, 60), (1_000_000, 12)):
+    for rows, rounds in ((32_561, 60), (1_000_000, 30)):
         for parties in (2, 4):
             repeats = 1 if options.quick else 3
             row = {"rows": rows, "parties": parties, **compare(parties, rows, rounds, repeats)}

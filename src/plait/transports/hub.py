@@ -21,7 +21,8 @@ from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, pack
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
-_HEAD_START = 0.03
+_HEAD_START = 0.02
+"""Seconds for which local parties let requests to the others go first."""
 _REMINDER = 15.0
 
 CHECK, CHECKED = "check", "identity, versions and job agree"

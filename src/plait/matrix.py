@@ -46,7 +46,12 @@ class Features:
         if self.large:
             first, second = by_halves(lambda rows: self.matrix[rows].T @ v[rows], self.rows)
             return first + second
-        return np.asarray(self.matrix.T @ v)
+        return np.asarray(self._transposed @ v)
+
+    @cached_property
+    def _transposed(self) -> Any:
+        """A view, kept because SciPy takes a while to make one."""
+        return self.matrix.T
 
     @cached_property
     def gram(self) -> Array:
@@ -97,9 +102,9 @@ class Features:
 
     def weighted_column_squares(self, weights: Array | None) -> Array:
         """The diagonal of D^T diag(weights) D, (d,)."""
-        w = np.ones(self.rows) if weights is None else weights
         if self.sparse:
-            return _sparse_column_squares(self.matrix, w)
+            return _sparse_column_squares(self.matrix, weights)
+        w = np.ones(self.rows) if weights is None else weights
         return np.einsum("ij,ij,i->j", self.matrix, self.matrix, w)
 
     def graded(self, ratio: float) -> bool:
@@ -121,14 +126,15 @@ def _scaled_rows(d: Any, weights: Array, dtype: npt.DTypeLike = np.float64) -> A
     return type(d)(((d.data * np.repeat(weights, np.diff(d.indptr))).astype(dtype), d.indices, d.indptr), shape=d.shape)
 
 
-def _sparse_column_squares(d: Any, w: Array) -> Array:
+def _sparse_column_squares(d: Any, w: Array | None) -> Array:
     """sum_i w_i D_ij^2 for every column j of a CSR matrix, a block of rows at a time: few temporaries."""
     total = np.zeros(d.shape[1])
     for start in range(0, d.shape[0], _ROWS_OF_SQUARES):
         stop = min(start + _ROWS_OF_SQUARES, d.shape[0])
         entries = slice(d.indptr[start], d.indptr[stop])
         squares = np.square(d.data[entries])
-        squares *= np.repeat(w[start:stop], np.diff(d.indptr[start : stop + 1]))
+        if w is not None:
+            squares *= np.repeat(w[start:stop], np.diff(d.indptr[start : stop + 1]))
         total += np.bincount(d.indices[entries], squares, d.shape[1])
     return total
 

@@ -44,6 +44,16 @@ class Others:
     penalty: Array
     gradient: Array
 
+    def and_constant(self) -> "Others":
+        """With a shift of all scores, which costs nothing and along which the objective is flat."""
+        return Others(
+            np.vstack([self.moves, np.ones(self.moves.shape[1])]),
+            (*self.names, _INTERCEPT),
+            self.total,
+            np.pad(self.penalty, (0, 1)),
+            np.append(self.gradient, 0.0),
+        )
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -65,13 +75,7 @@ def with_constant(curvature: Curvature, others: Others) -> Others:
     cross, square = curvature.cross(one, (_INTERCEPT,)), curvature.square(one)
     if float(np.sum(cross * curvature.solve(cross))) < _CONSTANT * float(square[0, 0]):
         return others
-    return Others(
-        np.vstack([others.moves, one]),
-        (*others.names, _INTERCEPT),
-        others.total,
-        np.pad(others.penalty, (0, 1)),
-        np.append(others.gradient, 0.0),
-    )
+    return others.and_constant()
 
 
 def newton_direction(

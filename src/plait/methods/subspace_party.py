@@ -85,7 +85,7 @@ class SubspaceParty(PartySide):
             report = Report(here, here, here, stationarity, 0.0, features.columns, not penalty.smooth)
             return state, Share(broadcast.round, None, report.pack())
         w = self._weights(state, orders, g)
-        others = self._others(state, orders, w)
+        others = self._others(state, orders)
         gradient = features.adjoint(g)
         stationarity, here = self.block.stationarity(state.x, gradient), penalty.value(state.x)
         state, direction = self._direction(state, orders, w, gradient, others)
@@ -204,16 +204,15 @@ class SubspaceParty(PartySide):
             self._inverse = Curvature(f, *state.factored, self.block.penalty.ridge, self._inverse)
         return state, self._inverse
 
-    def _others(self, state: PartyState, orders: Orders, w: Array) -> Others:
+    def _others(self, state: PartyState, orders: Orders) -> Others:
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
         energy = np.einsum("kn,kn->k", state.others, state.others)
         alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
         moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
         total = state.total_gram[np.ix_(alive - k, alive - k)]
-        if orders.intercept:
-            moves, names = np.vstack([moves, np.ones(w.size)]), (*names, -1)
-        return Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+        others = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+        return others.and_constant() if orders.intercept else others
 
     def _models(self, x: Array, direction: Array, basis: Array, wanted: int) -> tuple[Model, ...]:
         """Parabolas above the penalty along the basis; a smooth penalty has one, repeated where more are wanted."""

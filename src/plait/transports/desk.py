@@ -114,10 +114,16 @@ class Desk:
             self.changed.notify_all()
 
     def wait_said(self, seconds: float) -> None:
-        """Wait until the pending request has left, as long as the party is there."""
+        """Wait until the pending request has left, as long as the party is there and has not answered it."""
         with self.changed:
             self.changed.wait_for(
-                lambda: not self.connected or self._pending is None or self._said >= self._pending.seq, seconds
+                lambda: (
+                    not self.connected
+                    or self._answer is not None
+                    or self._pending is None
+                    or self._said >= self._pending.seq
+                ),
+                seconds,
             )
 
     def deliver(self, seq: int, answer: Answer) -> None:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from plait.errors import ProtocolError
-from plait.messages import Broadcast, Parcel
+from plait.messages import Broadcast, Parcel, Share
 from plait.transports.desk import Desk
 
 
@@ -43,3 +43,12 @@ def test_a_head_start_ends_when_the_request_has_left_or_the_party_has() -> None:
     start = time.monotonic()
     desk.wait_said(0.1)
     assert time.monotonic() - start >= 0.1
+
+
+def test_a_request_that_was_answered_before_a_restart_is_not_waited_for() -> None:
+    desk = Desk("shop")
+    desk.remember(1, Broadcast(1), Share(1))
+    desk.sit(object(), last=1)
+    start = time.monotonic()
+    desk.wait_said(5.0)
+    assert time.monotonic() - start < 4.0

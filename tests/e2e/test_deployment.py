@@ -48,9 +48,11 @@ def test_interrupted_coordinator_resumes(jobs: JobMaker) -> None:
     for name in job.parties:
         job.start(name)
     job.until("bank", "round    2 ")
+    job.programs["shop"].send_signal(signal.SIGSTOP)  # so that its answer is awaited when the coordinator ends
     job.programs["bank"].send_signal(signal.SIGINT)
     assert job.wait("bank") == 130
     assert "resumes where it stopped" in job.log("bank")
+    job.programs["shop"].send_signal(signal.SIGCONT)
     job.start("bank")
     finish(job)
     assert "resuming run" in job.log("bank")

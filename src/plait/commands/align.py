@@ -18,10 +18,10 @@ from plait.commands.options import (
     LogOption,
     Name,
     Yes,
+    end_when_told,
     listen_address,
     need_party,
     security_of,
-    stop_on_sigterm,
 )
 from plait.commands.watching import watcher
 from plait.config import Job, read_job, read_party
@@ -45,7 +45,7 @@ def align(
     log: LogOption = Log.text,
 ) -> None:
     """Find the samples that all parties share, without showing the others; every party runs this with its own name."""
-    stop_on_sigterm()
+    end_when_told()
     job = read_job(job_file)
     need_alignment(job)
     consent = consent_of(job, yes)

@@ -1,6 +1,8 @@
 """Options that several commands share, and what they stand for."""
 
+import os
 import signal
+import threading
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -52,10 +54,20 @@ def listen_address(job: Job, file: PartyFile, given: str, insecure: bool) -> str
     return given or file.network.listen or (f"{host}:{port}" if insecure else f"[::]:{port}")
 
 
-def stop_on_sigterm() -> None:
-    """A polite kill is an interruption: the run can be resumed."""
+def end_when_told(grace: float = 20.0) -> None:
+    """Ctrl-C and a polite kill interrupt: the run can be resumed.
+
+    Asking again changes nothing, so that what is written is written to the end.  A program that has not ended after
+    `grace` seconds leaves as if killed: its files are made to survive that, too.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        last = threading.Timer(grace, os._exit, (130,))
+        last.daemon = True
+        last.start()
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)

@@ -17,6 +17,7 @@ from plait.commands.options import (
     Log,
     LogOption,
     Name,
+    end_when_told,
     listen_address,
     security_of,
 )
@@ -55,6 +56,7 @@ def predict(
     log: LogOption = Log.text,
 ) -> None:
     """Score new rows; every party runs this with its own name, the coordinator gets the scores."""
+    end_when_told()
     job = read_job(job_file)
     file = read_party(job_file, name or job.coordinator.name, config)
     listen = None
@@ -84,6 +86,7 @@ def evaluate(
     log: LogOption = Log.text,
 ) -> None:
     """Measure the model on new rows with labels; the other parties run `plait predict`."""
+    end_when_told()
     job = read_job(job_file)
     file = read_party(job_file, name or job.coordinator.name, config)
     listen = None
@@ -112,6 +115,7 @@ def serve(
     log: LogOption = Log.text,
 ) -> None:
     """Serve scores over HTTP at the coordinator; feature parties run it with --name and answer."""
+    end_when_told()
     job = read_job(job_file)
     file = read_party(job_file, name or job.coordinator.name, config)
     security = security_of(file, certificates, insecure, insecure_anywhere)

@@ -16,10 +16,10 @@ from plait.commands.options import (
     Log,
     LogOption,
     Yes,
+    end_when_told,
     listen_address,
     need_party,
     security_of,
-    stop_on_sigterm,
 )
 from plait.commands.watching import watcher
 from plait.config import read_job, read_party
@@ -39,7 +39,7 @@ def fit(
     log: LogOption = Log.text,
 ) -> None:
     """Run the whole job on this machine: simulated, or as separate processes."""
-    stop_on_sigterm()
+    end_when_told()
     job = read_job(job_file)
     if processes:
         if job.alignment is not None and not yes:
@@ -65,7 +65,7 @@ def coordinator(
     log: LogOption = Log.text,
 ) -> None:
     """Hold the labels, wait for the parties and train; brings the label party's own columns, too."""
-    stop_on_sigterm()
+    end_when_told()
     job = read_job(job_file)
     file = read_party(job_file, job.coordinator.name, config)
     local = [file] if job.coordinator.name in job.parties and not alone else []
@@ -87,7 +87,7 @@ def party(
     log: LogOption = Log.text,
 ) -> None:
     """Take part with one party's columns; dials the coordinator and resumes by itself."""
-    stop_on_sigterm()
+    end_when_told()
     job = read_job(job_file)
     need_party(job, name)
     file = read_party(job_file, name, config)

@@ -53,7 +53,6 @@ class Journal:
         self._lag = lag
         self._jobs: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
-        self._open = 0
         self._replacing = False
         self._failure: OSError | None = None
         self._closing = False
@@ -77,7 +76,7 @@ class Journal:
 
     def settle(self) -> None:
         """Wait until everything is durable."""
-        self._wait(lambda: self._open == 0)
+        self._wait(lambda: not self._jobs)
 
     def close(self) -> None:
         self.settle()
@@ -90,9 +89,8 @@ class Journal:
     def _submit(self, job: Callable[[], None]) -> None:
         with self._changed:
             self._jobs.append(job)
-            self._open += 1
             self._changed.notify_all()
-        self._wait(lambda: self._open <= self._lag)
+        self._wait(lambda: len(self._jobs) <= self._lag)
 
     def _wait(self, until: Callable[[], bool]) -> None:
         with self._changed:
@@ -116,7 +114,6 @@ class Journal:
             with self._changed:
                 for _ in jobs:
                     self._jobs.popleft()
-                self._open -= len(jobs)
                 self._changed.notify_all()
 
     def _make_durable(self) -> None:

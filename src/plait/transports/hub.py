@@ -68,12 +68,13 @@ class Hub:
         self._terms = terms
         self._note = note
         self._desks = {name: Desk(name, terms.kept) for name in terms.parties}
+        self._threads = ThreadPoolExecutor(2 * len(self._desks) + 8, "plait-hub")
         self._server: grpc.Server | None = None
         self._closed = False
 
     def open(self, address: str, security: Security) -> int:
         """Listen; returns the port."""
-        server = grpc.server(ThreadPoolExecutor(2 * len(self._desks) + 8, "plait-hub"), options=_SERVER_OPTIONS)
+        server = grpc.server(self._threads, options=_SERVER_OPTIONS)
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._converse)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {CONVERSE: handler}),))
         try:
@@ -158,10 +159,14 @@ class Hub:
         self._desks[name].told = True
 
     def close(self) -> None:
-        """Stop listening; parties will try again until somebody answers or their patience ends."""
+        """Stop listening; parties will try again until somebody answers or their patience ends.
+
+        No conversation goes on after this: the last thing that one does is to note that its party left.
+        """
         self._closed = True
         if self._server is not None:
             self._server.stop(grace=0.2).wait()
+        self._threads.shutdown()
 
     def _check(self, desk: Desk) -> None:
         if self._closed:
@@ -189,7 +194,8 @@ class Hub:
             assert isinstance(ready, Ready)
             self._compare(desk.name, ready)
             again = self._seat(desk, session, ready)
-            context.add_callback(lambda: desk.leave(session))
+            if not context.add_callback(lambda: desk.leave(session)):
+                raise _Gone
             self._note("joined", peer=desk.name, last=ready.last, address=context.peer())
             yield from self._talk(desk, session, incoming, again)
         except _Refusal as refusal:

@@ -12,13 +12,13 @@ from benchmarks.datasets.gisette import gisette
 from benchmarks.datasets.small import breast_cancer, digits
 from benchmarks.solvers import Limits, Solver
 from benchmarks.solvers.partitioned_lbfgs import PartitionedLbfgs
-from benchmarks.solvers.plait_methods import GAUSS_SEIDEL, JACOBI, PLAIN, PROXIMAL, SEPARATE, SGD, SUMS
+from benchmarks.solvers.plait_methods import GAUSS_SEIDEL, JACOBI, PLAIN, PROXIMAL, SEPARATE, SGD, SHORT, SUMS
 from benchmarks.solvers.skglm_pooled import SkglmPooled
 from benchmarks.solvers.sklearn_pooled import SKLEARN, SklearnPooled
 
-FEDERATED: list[Solver] = [SEPARATE, SUMS, PROXIMAL, JACOBI, GAUSS_SEIDEL, SGD, PartitionedLbfgs()]
+FEDERATED: list[Solver] = [SEPARATE, SUMS, SHORT, PROXIMAL, JACOBI, GAUSS_SEIDEL, SGD, PartitionedLbfgs()]
 EVERY: list[Solver] = [*FEDERATED, *SKLEARN]
-KINKS: list[Solver] = [SEPARATE, SUMS, PROXIMAL, JACOBI, PLAIN, GAUSS_SEIDEL, SGD, *SKLEARN, SkglmPooled()]
+KINKS: list[Solver] = [SEPARATE, SUMS, SHORT, PROXIMAL, JACOBI, PLAIN, GAUSS_SEIDEL, SGD, *SKLEARN, SkglmPooled()]
 FINE = (1e-2, 1e-3, 1e-4, 1e-6)
 
 
@@ -65,7 +65,7 @@ SPARSE = Job(
     memory=_MILLION,
     strength=1e-6,
     goals=(1e-1, 1e-2, 1e-3),
-    solvers=[SEPARATE, SUMS, PartitionedLbfgs(), SklearnPooled("lbfgs"), SklearnPooled("newton-cg")],
+    solvers=[SEPARATE, SUMS, SHORT, PartitionedLbfgs(), SklearnPooled("lbfgs"), SklearnPooled("newton-cg")],
     limits=Limits(rounds=60, seconds=300, finest=1e-4),
     timed_to=1e-3,
 )
@@ -88,7 +88,7 @@ QUICK = [
     Job(
         "a9a, M=2, L2(1e-4)",
         partial(a9a, 2),
-        solvers=[SEPARATE, SUMS, PROXIMAL, PartitionedLbfgs(), *SKLEARN],
+        solvers=[SEPARATE, SUMS, SHORT, PROXIMAL, PartitionedLbfgs(), *SKLEARN],
         targets=A9A_2.targets,
         limits=Limits(rounds=60, seconds=5),
     ),

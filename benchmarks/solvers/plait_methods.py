@@ -11,7 +11,7 @@ import plait
 from benchmarks.objective import Judge, Problem
 from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, timed
 
-_AGREE = 1e-9
+_AGREE = {"float64": 1e-9, "int16": 1e-7}
 
 
 def penalty_of(problem: Problem) -> plait.Penalty:
@@ -31,7 +31,9 @@ class Trained:
     trouble: str | None = None
 
 
-def train(problem: Problem, method: plait.Method, stopping: plait.Stopping, seconds: float) -> Trained:
+def train(
+    problem: Problem, method: plait.Method, stopping: plait.Stopping, seconds: float, wire: str = "float64"
+) -> Trained:
     """Train within so many seconds of processor time."""
     result, began = Trained(), time.process_time()
 
@@ -50,6 +52,7 @@ def train(problem: Problem, method: plait.Method, stopping: plait.Stopping, seco
                 method=method,
                 stopping=stopping,
                 callbacks=(record,),
+                wire=wire,
             )
         except plait.DivergedError:
             result.trouble = "diverged"
@@ -61,10 +64,11 @@ def train(problem: Problem, method: plait.Method, stopping: plait.Stopping, seco
 class PlaitMethod(Solver):
     """One method with fixed options."""
 
-    def __init__(self, name: str, method: plait.Method, rounds: int | None = None) -> None:
+    def __init__(self, name: str, method: plait.Method, rounds: int | None = None, wire: str = "float64") -> None:
         self.name = name
         self.method = method
         self.rounds = rounds
+        self.wire = wire
 
     def refuses(self, problem: Problem) -> str | None:
         try:
@@ -77,7 +81,7 @@ class PlaitMethod(Solver):
         rounds = min(limits.rounds, self.rounds or limits.rounds)
         stopping = plait.Stopping(max_rounds=rounds, tol=0.0, objective=judge.goal(suboptimality))
         results: list[Trained] = []
-        clock = timed(lambda: results.append(train(problem, self.method, stopping, limits.seconds)))
+        clock = timed(lambda: results.append(train(problem, self.method, stopping, limits.seconds, self.wire)))
         return results[0], clock
 
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
@@ -95,16 +99,16 @@ class PlaitMethod(Solver):
             again, clock = self.train(problem, judge, limits, suboptimality)
             return clock if again.fit is not None and again.fit.converged else None
 
-        return Curve(points, repr(self.method), to, _remarks(trained, judge))
+        return Curve(points, repr(self.method), to, _remarks(trained, judge, _AGREE[self.wire]))
 
 
-def _remarks(trained: Trained, judge: Judge) -> list[str]:
+def _remarks(trained: Trained, judge: Judge, agree: float) -> list[str]:
     """What went wrong, and what the judge says about a method's own account of its last objective."""
     fit = trained.fit
     if fit is None:
         return [str(trained.trouble)]
     objective = judge.objective(np.concatenate(list(fit.weights)))
-    if abs(objective - fit.objective) > _AGREE * abs(objective):
+    if abs(objective - fit.objective) > agree * abs(objective):
         return [f"reports the objective {fit.objective:.12g}, but the judge finds {objective:.12g}"]
     return []
 
@@ -143,6 +147,7 @@ def _merit(curve: Curve) -> tuple[float, ...]:
 
 SEPARATE = PlaitMethod("Subspace, separate", plait.Subspace())
 SUMS = PlaitMethod("Subspace, sums only", plait.Subspace(sums_only=True))
+SHORT = PlaitMethod("Subspace, separate, int16", plait.Subspace(), wire="int16")
 PROXIMAL = PlaitMethod("Proximal", plait.Proximal())
 RHO_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 JACOBI = BestOfGrid("Jacobi (the paper), best rho", lambda rho: plait.Jacobi(rho=rho), RHO_GRID, rounds=150)

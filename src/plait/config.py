@@ -17,8 +17,8 @@ from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, SettingError
+from plait.lines import need_wire
 from plait.losses import Logistic, Loss
-from plait.messages import is_single
 from plait.methods.base import Method
 from plait.names import check_name
 from plait.penalties import L2, Penalty
@@ -57,7 +57,7 @@ class RunOptions:
     """How every process runs.
 
     threads      BLAS threads per process; the same everywhere, so that the numbers repeat
-    wire         "float64", or "float32" to send half the bytes
+    wire         "float64", "float32" to send half the bytes, or "int16" to send a quarter
     """
 
     threads: int = 1
@@ -66,7 +66,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
-        is_single(self.wire)
+        need_wire(self.wire)
 
 
 @dataclass(frozen=True)

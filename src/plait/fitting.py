@@ -9,9 +9,9 @@ import numpy as np
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.errors import InputError, SettingError
 from plait.history import History
+from plait.lines import need_wire
 from plait.losses import Logistic, Loss
 from plait.matrix import clip_rows
-from plait.messages import is_single
 from plait.methods.base import Method
 from plait.penalties import L2, Penalty
 from plait.privacy.policy import Policy
@@ -92,9 +92,10 @@ def fit(
     seed           makes methods that draw random numbers repeat
     privacy        a mechanism for all parties, one per party (list or dict like parts), or a plait.privacy.Policy;
                    fit.guarantee says in words what it protects, and None is plait.privacy.NoPrivacy()
-    wire           "float32" halves the bytes of every round; the weights stay as exact as the tolerance asks
+    wire           "float32" sends half the bytes, "int16" a quarter; the weights stay as exact as the tolerance asks
     trace          called after every round with its number and every party's weights, which only a simulation can see
     """
+    need_wire(wire)
     read = read_parts(parts)
     loss = Logistic() if loss is None else loss
     stopping = Stopping() if stopping is None else stopping
@@ -104,7 +105,7 @@ def fit(
     loss, labels, softness = policy.protect_labels(loss, labels)
     penalties = policy.steadied(_penalties(penalty, read), {p.name: p.matrix for p in read}, softness)
     problem = Problem(read, labels, read_weights(sample_weight, rows), loss, penalties, fit_intercept)
-    session = Session(problem, policy, method, stopping, tuple(callbacks), trace, single=is_single(wire))
+    session = Session(problem, policy, method, stopping, tuple(callbacks), trace, precision=wire)
     done = session.train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),

@@ -1,16 +1,15 @@
 """All that may leave a process: one vector and a few scalars each way in training, parcels of bytes before it."""
 
-from dataclasses import dataclass, field, replace
+import struct
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from blake3 import blake3
 
-from plait.errors import SettingError
 from plait.types import Array
 
-NUMBER_BYTES, SINGLE_BYTES = 8, 4
+NUMBER_BYTES = 8
 
 
 def _none() -> Array:
@@ -21,13 +20,15 @@ def _none() -> Array:
 class Message:
     """A round number, at most one number per sample, and a few scalars whose meaning the method defines.
 
-    The vector of a `single` message holds numbers of single precision, and takes half the bytes.
+    On its way a vector may hold shorter numbers, as `plait.lines` says: float32, or int16 as multiples of `step`, which
+    may be a `change` to the vector before it.
     """
 
     round: int
     vector: Array | None = None
     scalars: Array = field(default_factory=_none)
-    single: bool = field(default=False, kw_only=True)
+    step: float | None = field(default=None, kw_only=True)
+    change: bool = field(default=False, kw_only=True)
 
     @property
     def numbers(self) -> int:
@@ -37,37 +38,24 @@ class Message:
     @property
     def bytes(self) -> int:
         """Their size in bytes, without framing."""
-        each = SINGLE_BYTES if self.single else NUMBER_BYTES
-        return NUMBER_BYTES * self.scalars.size + each * (0 if self.vector is None else self.vector.size)
+        rest = 0 if self.vector is None else self.vector.nbytes
+        return NUMBER_BYTES * (self.scalars.size + (self.step is not None)) + rest
 
     @cached_property
     def digest(self) -> str:
         """BLAKE3 of the round and the numbers, computed at most once; SHA-256 would take three times as long."""
         seal = blake3(self.round.to_bytes(8, "little"))
+        if self.step is not None:
+            seal.update(struct.pack("<d?", self.step, self.change))
         for values in (self.scalars, self.vector):
             if values is not None:
-                seal.update(np.ascontiguousarray(values, dtype="<f8").reshape(-1).view(np.uint8).data)
+                seal.update(raw(values))
         return seal.hexdigest()
 
 
-WIRES = ("float64", "float32")
-
-
-def is_single(wire: str) -> bool:
-    """Whether vectors travel in single precision; SettingError for a precision that there is not."""
-    if wire not in WIRES:
-        raise SettingError(f"wire must be one of {', '.join(WIRES)}. Found {wire!r}.")
-    return wire == "float32"
-
-
-M = TypeVar("M", bound=Message)
-
-
-def rounded(message: M) -> M:
-    """The message with its vector rounded to single precision."""
-    if message.vector is None:
-        return message
-    return replace(message, vector=message.vector.astype(np.float32).astype(np.float64), single=True)
+def raw(values: Array) -> memoryview:
+    """The numbers of an array as they cross the wire: little-endian, in the array's own type."""
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
 
 
 @dataclass(frozen=True)

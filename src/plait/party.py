@@ -1,45 +1,59 @@
 """A party: its matrix, its weights, its half of the method.  No input or output."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from plait.messages import Broadcast, Share, rounded
+from plait.lines import Line
+from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Method
 from plait.types import Array
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that changes from message to message: the method's state, and the line's."""
+
+    state: Any
+    line: Line
 
 
 class Party:
     """Holds D_m and x_m, which never leave it, and answers broadcasts."""
 
-    def __init__(self, name: str, block: Block, method: Method, single: bool = False) -> None:
+    def __init__(self, name: str, block: Block, method: Method, wire: str = "float64") -> None:
         self.name = name
         self.block = block
-        self.single = single
         self.lengths = method.lengths(block.features.rows)
         self._side = method.party_side(block)
-        self._state = self._side.start()
+        self._standing = Standing(self._side.start(), Line(wire))
 
     def handle(self, broadcast: Broadcast) -> Share:
         """Take one step and return what is sent to the coordinator."""
-        self._state, share = self._side.respond(self._state, broadcast)
-        return self._sent(share)
+        self._standing, share = self._step(self._standing, broadcast)
+        return share
 
-    def _sent(self, share: Share) -> Share:
-        return rounded(share) if self.single else share
+    def _step(self, standing: Standing, broadcast: Broadcast) -> tuple[Standing, Share]:
+        line, heard = standing.line.hear(broadcast)
+        state, share = self._side.respond(standing.state, heard)
+        line, said = line.say(share)
+        if said is not share and (read := line.read(said)) is not None:
+            state = self._side.arrived(state, read)
+        return Standing(state, line), said
 
     @property
     def state(self) -> Any:
         """All that changes from message to message."""
-        return self._state
+        return self._standing
 
     def answer_from(self, state: Any, broadcast: Broadcast) -> Share:
         """What was, or would have been, sent from this state; nothing changes."""
-        return self._sent(self._side.respond(state, broadcast)[1])
+        return self._step(state, broadcast)[1]
 
     def resume(self, state: Any) -> None:
         """Go on from a state that was stored."""
-        self._state = state
+        self._standing = state
 
     @property
     def weights(self) -> Array:
         """x_m, (d_m,)."""
-        return self._side.weights(self._state)
+        return self._side.weights(self._standing.state)

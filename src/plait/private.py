@@ -45,17 +45,17 @@ def conduct(
     stopping: Stopping,
     transport: Transport,
     observers: Sequence[Observer] = (),
-    single: bool = False,
+    wire: str = "float64",
 ) -> Conducted:
     """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
-    if single and policy.private:
+    if wire != "float64" and policy.private:
         raise SettingError(
-            'wire = "float32" would round what the ledger has charged for. Found a private run: leave it at "float64".'
+            f'wire = "{wire}" would round what the ledger has charged for. Found a private run: leave it at "float64".'
         )
     limited = limits(policy, task.parties, stopping)
     if learners := helpers(policy, task.parties):
         return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
-    coordinator = Coordinator(task, method, single)
+    coordinator = Coordinator(task, method, wire)
     outcome = run(coordinator, transport, limited, observers)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)
 

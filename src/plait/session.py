@@ -87,8 +87,8 @@ class Session:
     trace: Trace | None = None
     wire: Callable[[Transport], Transport] = lambda transport: transport
     """Puts something between the coordinator and its parties: a wiretap, say."""
-    single: bool = False
-    """Send vectors in single precision."""
+    precision: str = "float64"
+    """In which numbers vectors travel; see `plait.lines`."""
 
     def train(self) -> Trained:
         """Train under the policy; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -104,7 +104,7 @@ class Session:
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace)
             done = conduct(
-                self.problem.task, choice.method, self.policy, self.stopping, transport, self.observers, self.single
+                self.problem.task, choice.method, self.policy, self.stopping, transport, self.observers, self.precision
             )
         self._warn(mechanisms, done.outcome)
         model = Model({n: p.weights for n, p in parties.items()}, done.intercept)
@@ -113,7 +113,7 @@ class Session:
     def _party(self, part: Part, book: Book, method: Method) -> Party:
         problem = self.problem
         block = Block(part.features, problem.penalties[part.name], problem.loss, problem.weights)
-        return Party(part.name, block, party_method(method, self.policy, problem.names, book, block), self.single)
+        return Party(part.name, block, party_method(method, self.policy, problem.names, book, block), self.precision)
 
     def _choice(self) -> Choice:
         problem, method = self.problem, self.method

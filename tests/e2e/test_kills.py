@@ -79,6 +79,12 @@ def test_killed_program_resumes_to_the_same_bits(
     check(jobs(**OPTIONS), point, expected)
 
 
+@pytest.mark.parametrize("name", ["party, journalled but not sent", "coordinator, answered but not journalled"])
+def test_killed_programs_that_send_changes_resume_to_the_same_bits(jobs: JobMaker, name: str) -> None:
+    options = {**OPTIONS, "more": '[run]\nwire = "int16"'}
+    check(jobs(**options), POINTS[name], jobs.undisturbed(**options))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", MORE_POINTS.values(), ids=MORE_POINTS)
 def test_killed_program_resumes_at_every_other_point(

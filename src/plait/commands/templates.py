@@ -47,7 +47,7 @@ tol = 1e-6                       # relative residuals
 
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
-wire = "float64"                 # "float32" halves the bytes of every round
+wire = "float64"                 # "float32" sends half the bytes, "int16" a quarter
 """
 
 PARTY = """\

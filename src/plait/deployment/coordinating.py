@@ -24,7 +24,7 @@ from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
-from plait.messages import Broadcast, Share, is_single
+from plait.messages import Broadcast, Share
 from plait.metrics import metrics
 from plait.private import Conducted, conduct
 from plait.report.page import write_report
@@ -144,8 +144,8 @@ class _Run:
             job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
             if assigned.briefing is not None:
                 transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
-            observers, single = [self.progress.round], is_single(job.run.wire)
-            return conduct(assigned.task, job.method, job.policy, job.stopping, transport, observers, single)
+            observers, wire = [self.progress.round], job.run.wire
+            return conduct(assigned.task, job.method, job.policy, job.stopping, transport, observers, wire)
         finally:
             journal.close()
 

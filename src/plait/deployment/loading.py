@@ -18,7 +18,7 @@ from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.protecting import check_preparation, guaranteed, mechanism_of, policy_at
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.matrix import Features
-from plait.messages import Broadcast, is_single
+from plait.messages import Broadcast
 from plait.methods.base import Block, Task
 from plait.party import Party
 from plait.privacy.briefed import Briefed, briefing
@@ -101,7 +101,7 @@ def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
     book = policy.book(file.name, rows.matrix, mechanism)
     method = party_method(job.method, policy, job.parties, book, block)
     method = Briefed(method, guaranteed(job, file.name)) if job.briefed else method
-    return Party(file.name, block, method, is_single(job.run.wire))
+    return Party(file.name, block, method, job.run.wire)
 
 
 @dataclass(frozen=True)

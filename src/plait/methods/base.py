@@ -89,6 +89,10 @@ class PartySide(ABC):
     def respond(self, state: Any, broadcast: Broadcast) -> tuple[Any, Share]:
         """Take one step and say what is sent."""
 
+    def arrived(self, state: Any, vector: Array) -> Any:
+        """The state, once it is known that the vector that was said arrives as this one: rounded."""
+        return state
+
     @abstractmethod
     def weights(self, state: Any) -> Array:
         """The party's part of the model, (d,)."""

@@ -23,10 +23,12 @@ ROUGH = 1e-9
 _NEARLY, _ENOUGH = 0.1, 1e-3
 """A Newton step that gains no more than these shares of all that was gained leaves the Hessian as it is, and ends."""
 _FLAT = 1e-11
+_CLEAR = 6.0
+"""How many standard deviations a slope must be from what rounding alone would show, for its direction to be taken."""
 _LEAST = 1e-4
 
-NewtonStep = Callable[[Array, Array, Array], Array]
-"""Gradient (K,), Hessian (K, K) and point (K,) to a step (K,)."""
+NewtonStep = Callable[[Array, Array, Array, Array], Array]
+"""Gradient (K,), the covariance of what rounding added to it (K, K), Hessian (K, K) and point (K,) to a step (K,)."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,26 @@ class Scores:
 
 
 def minimise_over_span(
-    task: Task, start: Scores, basis: Array, r: Array, k: Array, precision: float = PRECISE
+    task: Task,
+    start: Scores,
+    basis: Array,
+    r: Array,
+    k: Array,
+    precision: float = PRECISE,
+    noise: Array | None = None,
 ) -> Minimum:
-    """Over all c.  basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it."""
-    return _minimise(task, start, basis, r, k, _free_step, precision)
+    """Over all c.  basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it.
+
+    noise (K, K) is the covariance of the vectors' rounding at each sample.  Where vectors nearly cancel, their rounding
+    is left, and the loss would fall along it, though no party's scores do.
+    """
+    return _minimise(_Bounded(task, basis, r, k, noise), start, _free_step, precision)
 
 
 def minimise_over_box(task: Task, start: Scores, basis: Array, r: Array) -> Minimum:
     """Over 0 <= c <= 1, with a penalty that is linear along the basis."""
-    return _minimise(task, start, basis, r, np.zeros((r.size, r.size)), _boxed_step, ROUGH, scaled=False)
+    problem = _Bounded(task, basis, r, np.zeros((r.size, r.size)))
+    return _minimise(problem, start, _boxed_step, ROUGH, scaled=False)
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ class _Bounded:
     basis: Array
     r: Array
     k: Array
+    noise: Array | None = None
 
     def place(self, coefficients: Array, scores: Scores) -> _Place:
         penalty = float(self.r @ coefficients + coefficients @ (self.k @ coefficients) / 2)
@@ -95,34 +109,31 @@ class _Bounded:
         """The gradient with respect to the coefficients, (K,)."""
         return self.basis @ place.scores.gradient + self.r + self.k @ place.coefficients
 
+    def blur(self, place: _Place) -> Array:
+        """The covariance of what the vectors' rounding adds to those slopes, (K, K)."""
+        if self.noise is None or not self.noise.any():
+            return np.zeros_like(self.k)
+        return self.noise * float(place.scores.gradient @ place.scores.gradient)
+
     def hessian(self, place: _Place) -> Array:
         """(K, K)."""
         weighted = self.basis * np.sqrt(place.scores.curvature)
         return weighted @ weighted.T + self.k
 
 
-def _minimise(
-    task: Task,
-    start: Scores,
-    basis: Array,
-    r: Array,
-    k: Array,
-    newton: NewtonStep,
-    precision: float,
-    scaled: bool = True,
-) -> Minimum:
-    problem = _Bounded(task, basis, r, k)
-    place = first = problem.place(np.zeros(r.size), start)
-    scale, hessian, renew = np.ones(r.size), k, True
+def _minimise(problem: _Bounded, start: Scores, newton: NewtonStep, precision: float, scaled: bool = True) -> Minimum:
+    place = first = problem.place(np.zeros_like(problem.r), start)
+    scale, hessian, renew = np.ones_like(problem.r), problem.k, True
     for count in range(_STEPS):
         gradient = problem.slopes(place)
         if renew:
             hessian = problem.hessian(place)
         if count == 0 and scaled:
             scale = _scales(hessian)
-        step = newton(gradient / scale, hessian / np.outer(scale, scale), place.coefficients * scale) / scale
+        scales, at = np.outer(scale, scale), place.coefficients * scale
+        step = newton(gradient / scale, problem.blur(place) / scales, hessian / scales, at) / scale
         slope = float(gradient @ step)
-        moved = step @ basis
+        moved = step @ problem.basis
         if -slope <= precision * max(abs(place.value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
             return Minimum(place.coefficients + step, place.scores.z + moved, place.value)
@@ -142,15 +153,17 @@ def _scales(hessian: Array) -> Array:
     return np.where(size > 0, size, 1.0)
 
 
-def _free_step(gradient: Array, hessian: Array, c: Array) -> Array:
+def _free_step(gradient: Array, blur: Array, hessian: Array, c: Array) -> Array:
     values, vectors = np.linalg.eigh(hessian)
+    slopes = vectors.T @ gradient
     # Directions without curvature are left alone rather than followed to infinity.
     keep = values > _FLAT * max(float(values[-1]), 1e-300)
-    v = vectors[:, keep]
-    return -v @ ((v.T @ gradient) / values[keep])
+    if blur.any():
+        keep &= slopes**2 > _CLEAR**2 * np.einsum("ik,ij,jk->k", vectors, blur, vectors, optimize=True)
+    return -vectors[:, keep] @ (slopes[keep] / values[keep])
 
 
-def _boxed_step(gradient: Array, hessian: Array, c: Array) -> Array:
+def _boxed_step(gradient: Array, blur: Array, hessian: Array, c: Array) -> Array:
     """The minimiser of the quadratic model over the box."""
     if np.trace(hessian) == 0:
         return np.zeros_like(c)

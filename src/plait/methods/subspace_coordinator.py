@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
@@ -20,11 +21,13 @@ _LONG_LOOK_BACK, _GREAT_CAUTION = 8, 50.0
 
 @dataclass(frozen=True)
 class SubspaceState:
-    """z (N,), b, and per group (each party, or all together) the images of the last steps (k, N)."""
+    """z (N,), b, and per group (each party, or all together) the images of the last steps (k, N) and their noise."""
 
     z: Array
     intercept: float
     images: tuple[Array, ...]
+    noise: tuple[Array, ...]
+    """The covariance (k, k) of what rounding on the way left out of the images, at each sample."""
     measured: Measured
     coefficients: tuple[Array, ...]
     start_score: float = 0.0
@@ -70,7 +73,8 @@ class SubspaceCoordinator(CoordinatorSide):
         b = self._best_intercept(z)
         measured = Measured(0, task.mean_loss(z + b), 0.0, np.nan)
         empty = (np.empty((0, task.rows)),) * groups
-        return SubspaceState(z + b, b, empty, measured, (np.empty(0),) * groups, start_score=b)
+        exact = (np.empty((0, 0)),) * groups
+        return SubspaceState(z + b, b, empty, exact, measured, (np.empty(0),) * groups, start_score=b)
 
     def _best_intercept(self, z: Array) -> float:
         """How far to shift all scores."""
@@ -107,15 +111,19 @@ class SubspaceCoordinator(CoordinatorSide):
         reports = [add_reports([said[name] for name in group]) for group in self.groups]
         new = [reduce(np.add, (vector_of(shares[name]) for name in group)) for group in self.groups]
         images = [np.vstack([old, v]) for old, v in zip(state.images, new, strict=True)]
-        best = self._best(state, before, images, reports)
+        lost = [sum((shares[name].step or 0.0) ** 2 / 12 for name in group) for group in self.groups]
+        noise = [block_diag(old, v) for old, v in zip(state.noise, lost, strict=True)]
+        best = self._best(state, before, images, noise, reports)
         steps = [c @ i for c, i in zip(best.coefficients, images, strict=True)]
         self._known = best.known
         memory = self._memory(any(r.kinks for r in reports))
         kept = [np.vstack([i[:-1], s])[-memory:] for i, s in zip(images, steps, strict=True)]
+        left_out = [_moved(v, c)[-memory:, -memory:] for v, c in zip(noise, best.coefficients, strict=True)]
         return SubspaceState(
             z=sum(steps, state.z + best.intercept) if best.known is None else best.known.z,
             intercept=state.intercept + best.intercept,
             images=tuple(kept),
+            noise=tuple(left_out),
             measured=Measured(before.round + 1, best.bound, 0.0, np.nan),
             coefficients=tuple(best.coefficients),
             start_score=state.start_score,
@@ -127,26 +135,34 @@ class SubspaceCoordinator(CoordinatorSide):
             gains=(*state.gains, sum(r.gain for r in reports))[1 - _LOOK_BACK :],
         ), before
 
-    def _best(self, state: SubspaceState, before: Measured, images: list[Array], reports: list[Report]) -> Candidate:
+    def _best(
+        self,
+        state: SubspaceState,
+        before: Measured,
+        images: list[Array],
+        noise: list[Array],
+        reports: list[Report],
+    ) -> Candidate:
         """The step with the least upper bound on the objective; never worse than staying."""
         z = state.z
         if not any(r.kinks for r in reports):
-            return self._span(z, images, [r.models[0] for r in reports], PRECISE)
+            return self._span(z, images, noise, [r.models[0] for r in reports], PRECISE)
         stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
         models = zip(*(r.models for r in reports), strict=True)
-        spans = [self._span(z, images, list(m), ROUGH) for m in models if max(a.constant for a in m) < NO_BOUND]
+        spans = [self._span(z, images, noise, list(m), ROUGH) for m in models if max(a.constant for a in m) < NO_BOUND]
         hulls = [self._hull(z, images, reports, far) for far in (False, True)]
         return min([*spans, *hulls, stay], key=lambda c: c.bound)
 
-    def _span(self, z: Array, images: list[Array], models: list[Model], precision: float) -> Candidate:
+    def _span(
+        self, z: Array, images: list[Array], noise: list[Array], models: list[Model], precision: float
+    ) -> Candidate:
         """Over all coefficients, with a parabola above each penalty."""
         free = len(self.ones)
         basis = np.vstack([*images, self.ones])
         r = np.concatenate([*(m.r for m in models), np.zeros(free)])
-        k = np.zeros((r.size, r.size))
-        for end, m in zip(np.cumsum([m.r.size for m in models]), models, strict=True):
-            k[end - m.r.size : end, end - m.r.size : end] = m.k
-        best = minimise_over_span(self.task, self._at(z), basis, r, k, precision)
+        fixed = np.zeros((free, free))
+        k, rounding = block_diag(*(m.k for m in models), fixed), block_diag(*noise, fixed)
+        best = minimise_over_span(self.task, self._at(z), basis, r, k, precision, rounding)
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models), best.known)
 
@@ -204,3 +220,11 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def known_scores(self, state: SubspaceState) -> Array:
         return state.z
+
+
+def _moved(covariance: Array, c: Array) -> Array:
+    """The covariance (k, k) of vectors of which the last has become the sum of all, with these coefficients (k,)."""
+    moved = covariance.copy()
+    moved[-1] = moved[:, -1] = covariance @ c
+    moved[-1, -1] = c @ covariance @ c
+    return moved

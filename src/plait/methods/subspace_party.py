@@ -38,7 +38,10 @@ _STALE = 0.3
 
 @dataclass(frozen=True)
 class PartyState:
-    """x (d,), its last steps (k, d) and direction (d,), their images, the others' moves (k, N); two gradients (N,)."""
+    """x (d,), its last steps (k, d) and direction (d,), their images, the others' moves (k, N); two gradients (N,).
+
+    Images are as the coordinator has them.
+    """
 
     x: Array
     steps: Array
@@ -52,6 +55,8 @@ class PartyState:
     factored: tuple[Array, Array] | None = None
     """The weights and the ridge that the preconditioner was made with."""
     rounds: int = 0
+    known: Array | None = None
+    """The party's scores as the coordinator has them (N,), where images are rounded on their way."""
 
 
 class SubspaceParty(PartySide):
@@ -78,9 +83,10 @@ class SubspaceParty(PartySide):
         orders = Orders.unpack(broadcast.scalars)
         state = self._applied(state, orders, g)
         features, penalty = self.block.features, self.block.penalty
+        unknown = self._unknown(state, g)
         if broadcast.closing:
             gradient = features.adjoint(g)
-            here = penalty.value(state.x)
+            here = penalty.value(state.x) + unknown
             stationarity = self.block.stationarity(state.x, gradient)
             report = Report(here, here, here, stationarity, 0.0, features.columns, not penalty.smooth)
             return state, Share(broadcast.round, None, report.pack())
@@ -96,19 +102,31 @@ class SubspaceParty(PartySide):
         basis = np.vstack([state.steps[-orders.memory :], direction])
         models = self._models(state.x, direction, basis, orders.models)
         report = Report(
-            here,
-            there,
-            self._beyond(state.x + FAR * direction),
+            here + unknown,
+            there + unknown,
+            self._beyond(state.x + FAR * direction) + unknown,
             stationarity,
             gain,
             features.columns,
             not penalty.smooth,
-            models,
+            tuple(replace(m, constant=m.constant + unknown) for m in models),
         )
         first = g if state.first is None else state.first
         image = features.forward(direction)
         state = replace(state, direction=direction, image=image, first=first, last=g, rounds=state.rounds + 1)
         return state, Share(broadcast.round, image, report.pack())
+
+    def arrived(self, state: PartyState, vector: Array) -> PartyState:
+        if not self.others_kept:
+            return state  # so many samples that no images are kept, and rounding averages out
+        return replace(state, image=vector, known=np.zeros_like(vector) if state.known is None else state.known)
+
+    def _unknown(self, state: PartyState, g: Array) -> float:
+        """By how much the loss is higher at the party's scores than at those that the coordinator has, to first order.
+
+        What the party states as its penalty includes this, and so the objective is the true one.
+        """
+        return 0.0 if state.known is None else float(g @ (self.block.features.forward(state.x) - state.known))
 
     def _beyond(self, x: Array) -> float:
         """The penalty at x, if x is allowed."""
@@ -157,10 +175,11 @@ class SubspaceParty(PartySide):
         kept = orders.coefficients.size - 1
         step = orders.coefficients @ np.vstack([state.steps[len(state.steps) - kept :], state.direction])
         keep = max(self.others_kept, orders.memory)
-        others, owns = state.others, state.owns
+        others, owns, known = state.others, state.owns, state.known
         if self.others_kept:
             before, after = (self._seen(v, state.first, orders.start) for v in (state.last, g))
             own = self._own_image(state, orders.coefficients, step)
+            known = None if known is None else known + own
             moved = after.score - before.score - own
             # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
             clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
@@ -173,10 +192,11 @@ class SubspaceParty(PartySide):
             others=others,
             owns=owns,
             total_gram=_grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
+            known=known,
         )
 
     def _own_image(self, state: PartyState, coefficients: Array, step: Array) -> Array:
-        """D step: from the images of the past steps where they are all kept."""
+        """The step as it shows at the coordinator: from the images of the past steps where they are all kept."""
         past = coefficients.size - 1
         if past > len(state.owns):
             return self.block.features.forward(step)

@@ -68,6 +68,9 @@ class BriefedSide(PartySide):
         inner, share = self._side(state).respond(state.inner, broadcast)
         return replace(state, inner=inner), share
 
+    def arrived(self, state: Told, vector: Array) -> Told:
+        return replace(state, inner=self._side(state).arrived(state.inner, vector))
+
     def weights(self, state: Told | None) -> Array:
         return np.zeros(self._block.features.columns) if state is None else self._side(state).weights(state.inner)
 

@@ -5,9 +5,10 @@
     chunk    the next numbers of the vector
     parcel   start u64 | count u64 | lengths of the two texts u8 u8 | what it is | whose it is | raw bytes
 
-A message is one head and as many chunks as its vector needs.  Numbers are float64; a flag in the head says that those
-of the vector are float32.  `seq` numbers the exchanges of a run, so that a repeated or stale message is known for what
-it is.  The decoder allocates only what it was told to expect.
+A message is one head and as many chunks as its vector needs.  Numbers are float64; flags in the head say that those of
+the vector are float32 (2), or int16 (4) in steps of the last scalar, and perhaps a change to the vector before (8); 1
+marks the broadcast that closes a run.  `seq` numbers the exchanges of a run, so that a repeated or stale message is
+known for what it is.  The decoder allocates only what it was told to expect.
 """
 
 import struct
@@ -18,7 +19,7 @@ from enum import IntEnum
 import numpy as np
 
 from plait.errors import ProtocolError
-from plait.messages import NUMBER_BYTES, Broadcast, Message, Parcel, Share
+from plait.messages import NUMBER_BYTES, Broadcast, Message, Parcel, Share, raw
 from plait.types import Array
 
 VERSION = 1
@@ -30,7 +31,9 @@ _HEADER = struct.Struct("<3sBBBHQI")
 _HEAD = struct.Struct("<QqI")
 _PARCEL = struct.Struct("<QQBB")
 _MAGIC = b"PLT"
-_CLOSING, _SINGLE = 1, 2
+_CLOSING, _SINGLE, _SHORT, _CHANGE = 1, 2, 4, 8
+_TYPES = {0: "<f8", _SINGLE: "<f4", _SHORT: "<i2", _SHORT | _CHANGE: "<i2"}
+_LONGEST_STEP = np.finfo(np.float64).max / (1 << 16)
 HEADER_BYTES = _HEADER.size
 MAX_FRAME_BYTES = HEADER_BYTES + CHUNK_BYTES
 
@@ -82,7 +85,7 @@ def unpack(data: bytes) -> Frame:
         )
     if size != len(data) - HEADER_BYTES or size > CHUNK_BYTES:
         raise ProtocolError(f"a frame must hold the {size} bytes it announces. Found {len(data) - HEADER_BYTES}.")
-    if zero != 0 or flags > _CLOSING | _SINGLE or seq > MAX_SEQ:
+    if zero != 0 or flags & ~_CLOSING not in _TYPES or seq > MAX_SEQ:
         raise ProtocolError("a frame must leave its reserved fields zero. Found other values.")
     try:
         return Frame(Kind(kind), seq, memoryview(data)[HEADER_BYTES:], flags)
@@ -93,16 +96,22 @@ def unpack(data: bytes) -> Frame:
 def frames(message: Message, seq: int) -> Iterator[bytes]:
     """The frames of a message, made one at a time."""
     kind = Kind.BROADCAST if isinstance(message, Broadcast) else Kind.SHARE
-    flags = _CLOSING if isinstance(message, Broadcast) and message.closing else 0
-    flags |= _SINGLE if message.single else 0
-    scalars = _raw(message.scalars)
-    vector = memoryview(b"") if message.vector is None else _raw(message.vector, _vector_type(message.single))
+    flags = _form(message) | (_CLOSING if isinstance(message, Broadcast) and message.closing else 0)
+    scalars = message.scalars if message.step is None else np.append(message.scalars, message.step)
+    vector = memoryview(b"") if message.vector is None else raw(message.vector)
     length = -1 if message.vector is None else message.vector.size
-    head = _HEAD.pack(message.round, length, message.scalars.size)
-    first = _whole(CHUNK_BYTES - len(head) - len(scalars))
-    yield pack(kind, seq, [head, scalars, vector[:first]], flags)
+    head = _HEAD.pack(message.round, length, scalars.size)
+    first = _whole(CHUNK_BYTES - len(head) - scalars.nbytes)
+    yield pack(kind, seq, [head, raw(scalars), vector[:first]], flags)
     for start in range(first, len(vector), CHUNK_BYTES):
         yield pack(Kind.CHUNK, seq, [vector[start : start + CHUNK_BYTES]])
+
+
+def _form(message: Message) -> int:
+    """The flags that say how the vector's numbers are written."""
+    if message.step is not None:
+        return _SHORT | (_CHANGE if message.change else 0)
+    return _SINGLE if message.vector is not None and message.vector.dtype == np.float32 else 0
 
 
 def pack_parcel(parcel: Parcel, seq: int) -> bytes:
@@ -132,14 +141,6 @@ def unpack_parcel(frame: Frame) -> Parcel:
 def wire_bytes(message: Message) -> int:
     """How many bytes the frames of a message take."""
     return sum(len(frame) for frame in frames(message, 0))
-
-
-def _raw(values: Array, dtype: str = "<f8") -> memoryview:
-    return np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8).data
-
-
-def _vector_type(single: bool) -> str:
-    return "<f4" if single else "<f8"
 
 
 def _whole(size: int) -> int:
@@ -192,24 +193,34 @@ class Assembler:
         body = payload[_HEAD.size :]
         scalars = np.frombuffer(body[: count * NUMBER_BYTES], dtype="<f8").astype(np.float64)
         _need_finite(scalars)
-        vector = None if length < 0 else np.empty(length)
         rest = body[count * NUMBER_BYTES :]
-        return _Open(frame.seq, round_number, scalars, vector, frame.flags, rest)
+        step = None
+        if frame.flags & _SHORT:
+            scalars, step = scalars[:-1], _step(scalars, length)
+        return _Open(frame.seq, round_number, scalars, step, length, frame.flags, rest)
 
 
 class _Open:
     """A message of which some numbers are still to come."""
 
     def __init__(
-        self, seq: int, round_number: int, scalars: Array, vector: Array | None, flags: int, rest: memoryview
+        self,
+        seq: int,
+        round_number: int,
+        scalars: Array,
+        step: float | None,
+        length: int,
+        flags: int,
+        rest: memoryview,
     ) -> None:
         self.seq = seq
         self.rest = rest
         self._round = round_number
         self._scalars = scalars
-        self._vector = vector
-        self._closing, self._single = bool(flags & _CLOSING), bool(flags & _SINGLE)
-        self._type = np.dtype(_vector_type(self._single))
+        self._step = step
+        self._flags = flags
+        self._type = np.dtype(_TYPES[flags & ~_CLOSING])
+        self._vector = None if length < 0 else np.empty(length, self._type.newbyteorder("="))
         self._filled = 0
 
     @property
@@ -230,11 +241,20 @@ class _Open:
         self._filled += count
 
     def message(self, kind: Kind) -> Message:
+        step, change = self._step, bool(self._flags & _CHANGE)
         if kind is Kind.BROADCAST:
-            return Broadcast(self._round, self._vector, self._scalars, self._closing, single=self._single)
-        return Share(self._round, self._vector, self._scalars, single=self._single)
+            closing = bool(self._flags & _CLOSING)
+            return Broadcast(self._round, self._vector, self._scalars, closing, step=step, change=change)
+        return Share(self._round, self._vector, self._scalars, step=step, change=change)
+
+
+def _step(scalars: Array, length: int) -> float:
+    """The last scalar; ProtocolError unless multiples of it can be numbers of a vector."""
+    if length < 0 or not scalars.size or scalars[-1] < 0 or scalars[-1] > _LONGEST_STEP:
+        raise ProtocolError("a vector of steps must come with their size, not negative. Found none that fits.")
+    return float(scalars[-1])
 
 
 def _need_finite(values: Array) -> None:
-    if not np.isfinite(values).all():
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ProtocolError("a message must hold finite numbers. Found NaN or infinity.")

@@ -105,6 +105,39 @@ def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
         assemble(list(frames(Share(1, None, np.array([bad])), 1)))
 
 
+STEPS = np.ones(2, np.int16)
+
+
+@pytest.mark.parametrize("step", [-1.0, np.nan, np.inf, 1e305])
+def test_steps_of_no_use_are_refused(step: float) -> None:
+    (data,) = frames(Share(1, STEPS, step=step), 1)  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError, match="finite" if not np.isfinite(step) else "must come with their size"):
+        assemble([data], rows=2)
+
+
+def test_steps_without_their_size_or_vector_are_refused() -> None:
+    for message in (Share(1, np.ones(2)), Share(1, None, np.ones(1))):
+        data = bytearray(next(frames(message, 1)))
+        data[5] = 4  # "these are steps"
+        with pytest.raises(ProtocolError, match="must come with their size"):
+            assemble([bytes(data)], rows=2)
+
+
+@pytest.mark.parametrize("flags", [6, 8, 10, 14, 16, 255])
+def test_flags_that_contradict_each_other_are_refused(flags: int) -> None:
+    data = bytearray(next(frames(Share(1, STEPS, step=1.0), 1)))  # type: ignore[arg-type]
+    data[5] = flags
+    with pytest.raises(ProtocolError, match="reserved"):
+        unpack(bytes(data))
+
+
+def test_layout_of_steps_is_the_documented_one() -> None:
+    message = Share(5, np.array([1, -2], np.int16), np.array([3.0]), step=0.5, change=True)  # type: ignore[arg-type]
+    (data,) = frames(message, 4)
+    head = struct.pack("<QIQqI", 4, 20 + 16 + 4, 5, 2, 2)
+    assert data == b"PLT\x01\x03\x0c\x00\x00" + head + struct.pack("<2d2h", 3, 0.5, 1, -2)
+
+
 def test_wrong_length_kind_and_order_are_refused() -> None:
     head, *chunks = frames(share(), 1)
     for data, what in [

@@ -20,7 +20,7 @@ from plait.privacy.onepass import best_constant
 from plait.privacy.policy import Policy
 from plait.privacy.roles import helpers, limits
 from plait.privacy.steps import FOLDS, Step, Tagged, held_out, kept_weights, say
-from plait.protocol import Observer, Outcome, run
+from plait.protocol import Clock, Observer, Outcome, run
 from plait.stopping import Reason, Stopping
 from plait.transports import Transport
 from plait.types import Array
@@ -46,6 +46,7 @@ def conduct(
     transport: Transport,
     observers: Sequence[Observer] = (),
     wire: str = "float64",
+    clock: Clock | None = None,
 ) -> Conducted:
     """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
     if wire != "float64" and policy.private:
@@ -56,7 +57,7 @@ def conduct(
     if learners := helpers(policy, task.parties):
         return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
     coordinator = Coordinator(task, method, wire)
-    outcome = run(coordinator, transport, limited, observers)
+    outcome = run(coordinator, transport, limited, observers, clock)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)
 
 

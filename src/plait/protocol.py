@@ -12,6 +12,8 @@ from plait.stopping import Reason, Stopping, Unwatched, Watch
 from plait.transports import Transport
 
 Observer = Callable[[Round], None]
+Clock = Callable[[], float]
+"""How many seconds a run has taken."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,17 @@ class Outcome:
 class _Recorder:
     """Turns what the coordinator measured and what crossed the wire into the history."""
 
-    def __init__(self, start: Measured, observers: Sequence[Observer]) -> None:
+    def __init__(self, start: Measured, observers: Sequence[Observer], clock: Clock | None) -> None:
         self._observers = observers
         self._start = Round(0, objective=start.objective)
-        self._began = time.perf_counter()
+        began = time.perf_counter()
+        self._clock = clock or (lambda: time.perf_counter() - began)
         self._open: dict[int, Round] = {}
         self._closed: list[Round] = []
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._began
+        return self._clock()
 
     def sent(self, number: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
         """Add an exchange to round `number`'s traffic."""
@@ -70,10 +73,17 @@ def _traffic(messages: Collection[Message]) -> tuple[int, int]:
 
 
 def run(
-    coordinator: Coordinator, transport: Transport, stopping: Stopping, observers: Sequence[Observer] = ()
+    coordinator: Coordinator,
+    transport: Transport,
+    stopping: Stopping,
+    observers: Sequence[Observer] = (),
+    clock: Clock | None = None,
 ) -> Outcome:
-    """Exchange messages until a stopping rule holds, then let every party measure where it ended."""
-    recorder = _Recorder(coordinator.current, observers)
+    """Exchange messages until a stopping rule holds, then let every party measure where it ended.
+
+    The clock is that on the wall, unless a run that resumes brings one that does.
+    """
+    recorder = _Recorder(coordinator.current, observers, clock)
     watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()
     while True:
         before = coordinator.current.round

@@ -15,6 +15,7 @@ import pytest
 from plait.certificates import Folder
 from plait.config import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
+from plait.storage.audit import read_log
 
 JOB = """
 format = 1
@@ -91,6 +92,11 @@ class Job:
         role = "coordinator" if name == self.label else name
         files = sorted((self.folder / "runs").glob(f"*/{role}/run.json"))
         return bool(files) and '"finished"' in files[-1].read_text()
+
+    def exchanges(self) -> int:
+        """How many exchanges of the newest run the coordinator's audit log has."""
+        run = max((self.folder / "runs").iterdir())
+        return max(entry.facts.get("seq", 0) for entry in read_log(run / "coordinator" / "audit.jsonl"))
 
     def result(self) -> dict[str, str]:
         """The newest run's weights and intercept, as text, which is exact."""

@@ -85,6 +85,23 @@ def test_killed_programs_that_send_changes_resume_to_the_same_bits(jobs: JobMake
     check(jobs(**options), POINTS[name], jobs.undisturbed(**options))
 
 
+def test_a_run_that_ended_by_its_time_ends_there_again(jobs: JobMaker) -> None:
+    options: dict[str, object] = {**LARGE, "rounds": 10_000}
+    timed = jobs(**options, more="max_seconds = 0.7")
+    timed.start("shop")
+    timed.start("bank", killed_at=(f"{FOLDER}.write_model", "before", "1"))
+    assert timed.wait("bank") == -signal.SIGKILL, timed.log("bank")
+    exchanges = timed.exchanges()
+    timed.start("bank")
+    for name in timed.programs:
+        assert timed.wait(name) == 0, timed.log(name)
+    assert "max_seconds = 0.7 reached" in timed.log("bank")
+    assert timed.exchanges() == exchanges, "what had ended went on after the restart"
+    expected = jobs.undisturbed(**{**options, "rounds": exchanges - 1})
+    assert timed.result()["shop"] == expected["shop"]
+    assert timed.result()["bank"] == expected["bank"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", MORE_POINTS.values(), ids=MORE_POINTS)
 def test_killed_program_resumes_at_every_other_point(

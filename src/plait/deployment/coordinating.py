@@ -144,8 +144,16 @@ class _Run:
             job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
             if assigned.briefing is not None:
                 transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
-            observers, wire = [self.progress.round], job.run.wire
-            return conduct(assigned.task, job.method, job.policy, job.stopping, transport, observers, wire)
+            return conduct(
+                assigned.task,
+                job.method,
+                job.policy,
+                job.stopping,
+                transport,
+                [self.progress.round],
+                job.run.wire,
+                lambda: transport.seconds,
+            )
         finally:
             journal.close()
 

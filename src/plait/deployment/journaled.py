@@ -2,9 +2,11 @@
 
 The loop, its history and its stopping rules need no memory of their own: they run again from the start, and every
 exchange that took place is answered from the journal at no communication.  Nor do parties in this process: they
-compute their answers again, bit for bit the same.
+compute their answers again, bit for bit the same.  Even the time is the recorded one, so that a limit on it ends the
+run where it ended before.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,11 +30,11 @@ class Channel(Protocol):
 
 @dataclass(frozen=True)
 class Exchange:
-    """What was asked, as digests, and what was answered from elsewhere."""
+    """What was asked, as digests, what was answered from elsewhere, and how long the run had taken by then."""
 
     asked: dict[str, str]
-    closing: bool
     shares: dict[str, Share]
+    seconds: float
 
 
 class Journaled:
@@ -47,6 +49,9 @@ class Journaled:
         self._audit = audit
         self._replay = journal.records()
         self._seq = 0
+        self._began = time.perf_counter()
+        self.seconds = 0.0
+        """How long the run had taken at the end of the last exchange, without the time between a kill and a restart."""
         self.replayed = 0
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
@@ -57,20 +62,20 @@ class Journaled:
         for name, broadcast in requests.items():
             self._audit.message("sent", name, self._seq, broadcast)
         shares = self._channel.ask(self._seq, requests)
+        self.seconds = seconds = time.perf_counter() - self._began
         for name, share in shares.items():
             self._audit.message("received", name, self._seq, share)
         self._audit.catch_up()
         told = {name: share for name, share in shares.items() if name not in self._local}
-        self._journal.append_behind(self._seq, lambda: _record(requests, told))
+        self._journal.append_behind(self._seq, lambda: _record(requests, told, seconds))
         return shares
 
     def _recorded(self, requests: Mapping[str, Broadcast]) -> dict[str, Share] | None:
         """The answers from before a restart, if this exchange took place then."""
         for record in self._replay:
             exchange: Exchange = state.decode(record.payload)
-            self._seq = record.seq
-            if exchange.closing and not _closing(requests):
-                continue  # a limit on time ended the run sooner than it does now
+            self._seq, self.seconds = record.seq, exchange.seconds
+            self._began = time.perf_counter() - exchange.seconds
             if exchange.asked != _digests(requests):
                 raise StorageError(
                     f"exchange {record.seq} must ask what it asked before the restart. Found other numbers. The "
@@ -81,13 +86,9 @@ class Journaled:
         return None
 
 
-def _record(requests: Mapping[str, Broadcast], shares: dict[str, Share]) -> list[state.Buffer]:
-    return state.encode_parts(Exchange(_digests(requests), _closing(requests), shares))
+def _record(requests: Mapping[str, Broadcast], shares: dict[str, Share], seconds: float) -> list[state.Buffer]:
+    return state.encode_parts(Exchange(_digests(requests), shares, seconds))
 
 
 def _digests(requests: Mapping[str, Broadcast]) -> dict[str, str]:
     return {name: broadcast.digest for name, broadcast in requests.items()}
-
-
-def _closing(requests: Mapping[str, Broadcast]) -> bool:
-    return any(broadcast.closing for broadcast in requests.values())

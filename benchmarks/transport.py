@@ -180,6 +180,7 @@ def main() -> None:
         import wide_area
 
         results["wide_area"] = wide_area.measure()
+        results["wide_area_int16"] = wide_area.measure("int16")
     folder = Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
     (folder / "transport.json").write_text(json.dumps(results, indent=1) + "\n")

@@ -39,16 +39,18 @@ name = "subspace"
 [stopping]
 objective = {objective}
 tol = 0.0
+[run]
+wire = "{wire}"
 """
 
 
-def measure(rows: int = ROWS, columns: int = COLUMNS) -> dict[str, float | str]:
+def measure(wire: str = "float64", rows: int = ROWS, columns: int = COLUMNS) -> dict[str, float | str]:
     """Seconds to a relative suboptimality of 1e-4, as the coordinator's history tells it, and of the whole programs."""
     with tempfile.TemporaryDirectory(prefix="plait-wan-") as temporary:
         folder = Path(temporary)
         best = _write_data(folder, rows, columns)
         with _link() as (prefixes, dial, listen, kind):
-            text = JOB.format(address=dial, alpha=ALPHA, objective=best * (1 + GOAL))
+            text = JOB.format(address=dial, alpha=ALPHA, objective=best * (1 + GOAL), wire=wire)
             (folder / "job.toml").write_text(text)
             throw_away_certificates(read_job(folder / "job.toml"), Folder(folder / "certs"))
             began = time.perf_counter()
@@ -58,6 +60,7 @@ def measure(rows: int = ROWS, columns: int = COLUMNS) -> dict[str, float | str]:
         last = history[-1]
         result: dict[str, float | str] = {
             "link": kind,
+            "wire": wire,
             "rows": rows,
             "columns": columns,
             "rounds": len(history),
@@ -153,3 +156,4 @@ def _drop_namespaces() -> None:
 
 if __name__ == "__main__":
     measure()
+    measure("int16")

@@ -6,6 +6,7 @@ Jobs that are not run again keep their place in the table with what they gave la
 import argparse
 import os
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from benchmarks.report import write_job, write_tables
 from benchmarks.solvers import Clock, Curve
 
 RESULTS = Path(__file__).parent / "results"
+_REST = 0.2
+"""Seconds between two solvers, for the threads of the first to come to rest: BLAS lets them spin on."""
 
 
 @dataclass
@@ -54,6 +57,7 @@ def run_job(job: Job, repeats: int, solvers: str = "") -> Result:
         if reason is not None:
             result.skipped[solver.name] = reason
             continue
+        time.sleep(_REST)
         curve = solver.curve(problem, judge, job.limits)
         result.curves[solver.name] = curve
         rounds = [curve.first(goal) for goal in job.goals]
@@ -64,7 +68,10 @@ def run_job(job: Job, repeats: int, solvers: str = "") -> Result:
         say(f"  {result.memory}")
     for _ in range(repeats):
         for name, curve in result.curves.items():
-            clock = curve.to(job.timed_to) if curve.first(job.timed_to) else None
+            if not curve.first(job.timed_to):
+                continue
+            time.sleep(_REST)
+            clock = curve.to(job.timed_to)
             if clock is not None:
                 result.clocks.setdefault(name, []).append(clock)
     return result

@@ -69,12 +69,8 @@ class Solver(ABC):
         """Solve, as far as the limits allow."""
 
 
-_REST = 0.2
-
-
 def timed(call: Callable[[], object]) -> Clock:
-    """How long a call takes, once the threads of the solver before have come to rest: BLAS lets them spin on."""
-    time.sleep(_REST)
+    """How long a call takes."""
     wall, cpu = time.perf_counter(), time.process_time()
     call()
     return Clock(time.perf_counter() - wall, time.process_time() - cpu)

@@ -6,7 +6,6 @@ Jobs that are not run again keep their place in the table with what they gave la
 import argparse
 import os
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,9 @@ from benchmarks.jobs import FULL, QUICK, Job
 from benchmarks.memory import measure
 from benchmarks.objective import Judge, Problem
 from benchmarks.report import write_job, write_tables
-from benchmarks.solvers import Clock, Curve
+from benchmarks.solvers import Clock, Curve, rest
 
 RESULTS = Path(__file__).parent / "results"
-_REST = 0.2
-"""Seconds between two solvers, for the threads of the first to come to rest: BLAS lets them spin on."""
 
 
 @dataclass
@@ -57,7 +54,7 @@ def run_job(job: Job, repeats: int, solvers: str = "") -> Result:
         if reason is not None:
             result.skipped[solver.name] = reason
             continue
-        time.sleep(_REST)
+        rest()
         curve = solver.curve(problem, judge, job.limits)
         result.curves[solver.name] = curve
         rounds = [curve.first(goal) for goal in job.goals]
@@ -68,10 +65,7 @@ def run_job(job: Job, repeats: int, solvers: str = "") -> Result:
         say(f"  {result.memory}")
     for _ in range(repeats):
         for name, curve in result.curves.items():
-            if not curve.first(job.timed_to):
-                continue
-            time.sleep(_REST)
-            clock = curve.to(job.timed_to)
+            clock = curve.to(job.timed_to) if curve.first(job.timed_to) else None
             if clock is not None:
                 result.clocks.setdefault(name, []).append(clock)
     return result

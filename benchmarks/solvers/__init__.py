@@ -43,7 +43,7 @@ class Curve:
     points: list[Point]
     options: str
     to: Callable[[float], Clock | None]
-    """The time of one run from nothing to a relative suboptimality; None if it is not reached."""
+    """The time of one run, after a rest, from nothing to a relative suboptimality; None if it is not reached."""
     remarks: list[str] = field(default_factory=list)
     rivals: "list[Curve]" = field(default_factory=list)
     """The same solver with other options, where it was given a choice."""
@@ -67,6 +67,14 @@ class Solver(ABC):
     @abstractmethod
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
         """Solve, as far as the limits allow."""
+
+
+_REST = 0.2
+
+
+def rest() -> None:
+    """Wait until the threads of whatever ran before have come to rest: BLAS lets them spin on."""
+    time.sleep(_REST)
 
 
 def timed(call: Callable[[], object]) -> Clock:

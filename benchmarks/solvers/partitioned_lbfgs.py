@@ -9,7 +9,7 @@ import scipy.optimize
 from scipy.special import expit
 
 from benchmarks.objective import Judge, Problem
-from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, timed
+from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, rest, timed
 
 _MEMORY = 10
 _SCALARS = 2 * _MEMORY + 1
@@ -34,6 +34,7 @@ class PartitionedLbfgs(Solver):
         def to(suboptimality: float) -> Clock | None:
             goal = judge.goal(suboptimality)
             found: list[tuple[float, float]] = []
+            rest()
             spent = timed(lambda: found.extend(_minimise(problem, goal, limits)))
             return spent if found[-1][1] <= goal else None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import plait
 from benchmarks.objective import Judge, Problem
-from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, timed
+from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, rest, timed
 
 _AGREE = {"float64": 1e-9, "int16": 1e-7}
 
@@ -96,6 +96,7 @@ class PlaitMethod(Solver):
         ]
 
         def to(suboptimality: float) -> Clock | None:
+            rest()
             again, clock = self.train(problem, judge, limits, suboptimality)
             return clock if again.fit is not None and again.fit.converged else None
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.objective import Judge, Problem
-from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, timed
+from benchmarks.solvers import Clock, Curve, Limits, Point, Solver, rest, timed
 
 _DENSE_BYTES = 2**30
 
@@ -58,6 +58,7 @@ class Pooled(Solver):
         def to(suboptimality: float) -> Clock | None:
             if suboptimality not in least:
                 least[suboptimality] = self._least_effort(points, run, suboptimality)
+            rest()  # finding out leaves caches warm
             return run(least[suboptimality])[1] if least[suboptimality] else None
 
         return Curve(points, self.options, to)

@@ -25,8 +25,8 @@ from plait.transports import Transport
 from plait.transports.inprocess import InProcess
 from plait.types import Array
 
-_SIDE_BY_SIDE = 1 << 22
-"""Stored numbers from which on it pays to let parties work side by side."""
+_SIDE_BY_SIDE, _SPARSE = 1 << 22, 10
+"""Stored numbers from which on it pays to let parties work side by side; those of sparse tables take longer each."""
 
 Trace = Callable[[int, dict[str, Array]], None]
 
@@ -99,7 +99,8 @@ class Session:
         choice = self._choice()
         parties = {p.name: self._party(p, books[p.name], choice.method) for p in self.problem.parts}
         with blas_threads(1), workers(len(parties)) as pool:
-            large = sum(part.features.stored for part in self.problem.parts) >= _SIDE_BY_SIDE
+            features = [part.features for part in self.problem.parts]
+            large = sum(f.stored * (_SPARSE if f.sparse else 1) for f in features) >= _SIDE_BY_SIDE
             transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}, pool if large else None))
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace)

@@ -48,9 +48,9 @@ class Line:
         sent = _shortened(message, self.said)
         return replace(self, said=_read(sent, self.said)), sent
 
-    def read(self, sent: Message) -> Array | None:
-        """What the other end reads in the message that was said last."""
-        return self.said if self.wire == "int16" or sent.vector is None else _read(sent, None)
+    def read(self, sent: Message) -> Array:
+        """What the other end reads in the vector that was said last."""
+        return _read(sent, None) if self.said is None else self.said
 
     def hear(self, message: M) -> tuple["Line", M]:
         """The line after this message, and the message as it is computed with; ProtocolError if it cannot be read."""

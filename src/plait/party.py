@@ -36,8 +36,8 @@ class Party:
         line, heard = standing.line.hear(broadcast)
         state, share = self._side.respond(standing.state, heard)
         line, said = line.say(share)
-        if said is not share and (read := line.read(said)) is not None:
-            state = self._side.arrived(state, read)
+        if said is not share:
+            state = self._side.arrived(state, line.read(said))
         return Standing(state, line), said
 
     @property

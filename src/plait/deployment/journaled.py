@@ -52,7 +52,6 @@ class Journaled:
         self._began = time.perf_counter()
         self.seconds = 0.0
         """How long the run had taken at the end of the last exchange, without the time between a kill and a restart."""
-        self.replayed = 0
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
         before = self._recorded(requests)
@@ -72,18 +71,18 @@ class Journaled:
 
     def _recorded(self, requests: Mapping[str, Broadcast]) -> dict[str, Share] | None:
         """The answers from before a restart, if this exchange took place then."""
-        for record in self._replay:
-            exchange: Exchange = state.decode(record.payload)
-            self._seq, self.seconds = record.seq, exchange.seconds
-            self._began = time.perf_counter() - exchange.seconds
-            if exchange.asked != _digests(requests):
-                raise StorageError(
-                    f"exchange {record.seq} must ask what it asked before the restart. Found other numbers. The "
-                    "labels, the machine or the software has changed: restore it, or start over with --fresh."
-                )
-            self.replayed += 1
-            return self._channel.replay(record.seq, requests, exchange.shares)
-        return None
+        record = next(self._replay, None)
+        if record is None:
+            return None
+        exchange: Exchange = state.decode(record.payload)
+        self._seq, self.seconds = record.seq, exchange.seconds
+        self._began = time.perf_counter() - exchange.seconds
+        if exchange.asked != _digests(requests):
+            raise StorageError(
+                f"exchange {record.seq} must ask what it asked before the restart. Found other numbers. The "
+                "labels, the machine or the software has changed: restore it, or start over with --fresh."
+            )
+        return self._channel.replay(record.seq, requests, exchange.shares)
 
 
 def _record(requests: Mapping[str, Broadcast], shares: dict[str, Share], seconds: float) -> list[state.Buffer]:

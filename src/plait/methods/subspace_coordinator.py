@@ -113,7 +113,8 @@ class SubspaceCoordinator(CoordinatorSide):
         images = [np.vstack([old, v]) for old, v in zip(state.images, new, strict=True)]
         lost = [sum((shares[name].step or 0.0) ** 2 / 12 for name in group) for group in self.groups]
         noise = [block_diag(old, v) for old, v in zip(state.noise, lost, strict=True)]
-        best = self._best(state, before, images, noise, reports)
+        fixed = np.zeros((len(self.ones),) * 2)
+        best = self._best(state, before, images, block_diag(*noise, fixed), reports)
         steps = [c @ i for c, i in zip(best.coefficients, images, strict=True)]
         self._known = best.known
         memory = self._memory(any(r.kinks for r in reports))
@@ -136,12 +137,7 @@ class SubspaceCoordinator(CoordinatorSide):
         ), before
 
     def _best(
-        self,
-        state: SubspaceState,
-        before: Measured,
-        images: list[Array],
-        noise: list[Array],
-        reports: list[Report],
+        self, state: SubspaceState, before: Measured, images: list[Array], noise: Array, reports: list[Report]
     ) -> Candidate:
         """The step with the least upper bound on the objective; never worse than staying."""
         z = state.z
@@ -153,16 +149,13 @@ class SubspaceCoordinator(CoordinatorSide):
         hulls = [self._hull(z, images, reports, far) for far in (False, True)]
         return min([*spans, *hulls, stay], key=lambda c: c.bound)
 
-    def _span(
-        self, z: Array, images: list[Array], noise: list[Array], models: list[Model], precision: float
-    ) -> Candidate:
+    def _span(self, z: Array, images: list[Array], noise: Array, models: list[Model], precision: float) -> Candidate:
         """Over all coefficients, with a parabola above each penalty."""
         free = len(self.ones)
         basis = np.vstack([*images, self.ones])
         r = np.concatenate([*(m.r for m in models), np.zeros(free)])
-        fixed = np.zeros((free, free))
-        k, rounding = block_diag(*(m.k for m in models), fixed), block_diag(*noise, fixed)
-        best = minimise_over_span(self.task, self._at(z), basis, r, k, precision, rounding)
+        k = block_diag(*(m.k for m in models), np.zeros((free, free)))
+        best = minimise_over_span(self.task, self._at(z), basis, r, k, precision, noise)
         *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
         return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models), best.known)
 

@@ -1,7 +1,7 @@
 """The scalars of the subspace method, packed and unpacked in one place."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -92,6 +92,15 @@ class Report:
     @property
     def numbers(self) -> tuple[float, ...]:
         return self.penalty, self.reached, self.beyond, self.stationarity, self.gain, self.width, self.kinks
+
+    def raised(self, by: float) -> "Report":
+        """The same with a penalty that is higher everywhere."""
+        if by == 0.0:
+            return self
+        models = tuple(replace(m, constant=m.constant + by) for m in self.models)
+        return replace(
+            self, penalty=self.penalty + by, reached=self.reached + by, beyond=self.beyond + by, models=models
+        )
 
     def pack(self) -> Array:
         return np.concatenate([self.numbers, *(_packed(m) for m in self.models)])

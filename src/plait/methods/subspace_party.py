@@ -86,10 +86,10 @@ class SubspaceParty(PartySide):
         unknown = self._unknown(state, g)
         if broadcast.closing:
             gradient = features.adjoint(g)
-            here = penalty.value(state.x) + unknown
+            here = penalty.value(state.x)
             stationarity = self.block.stationarity(state.x, gradient)
             report = Report(here, here, here, stationarity, 0.0, features.columns, not penalty.smooth)
-            return state, Share(broadcast.round, None, report.pack())
+            return state, Share(broadcast.round, None, report.raised(unknown).pack())
         w = self._weights(state, orders, g)
         others = self._others(state, orders)
         gradient = features.adjoint(g)
@@ -102,19 +102,19 @@ class SubspaceParty(PartySide):
         basis = np.vstack([state.steps[-orders.memory :], direction])
         models = self._models(state.x, direction, basis, orders.models)
         report = Report(
-            here + unknown,
-            there + unknown,
-            self._beyond(state.x + FAR * direction) + unknown,
+            here,
+            there,
+            self._beyond(state.x + FAR * direction),
             stationarity,
             gain,
             features.columns,
             not penalty.smooth,
-            tuple(replace(m, constant=m.constant + unknown) for m in models),
+            models,
         )
         first = g if state.first is None else state.first
         image = features.forward(direction)
         state = replace(state, direction=direction, image=image, first=first, last=g, rounds=state.rounds + 1)
-        return state, Share(broadcast.round, image, report.pack())
+        return state, Share(broadcast.round, image, report.raised(unknown).pack())
 
     def arrived(self, state: PartyState, vector: Array) -> PartyState:
         if not self.others_kept:

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from plait._files import write_atomically
+from plait._names import check_name
 from plait.errors import CertificateError
-from plait.names import check_name
-from plait.storage.files import write_atomically
 
 AUTHORITY_YEARS, PARTY_DAYS = 10, 397
 

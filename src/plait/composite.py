@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from plait._types import Array
 from plait.penalties import Penalty
-from plait.types import Array
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 

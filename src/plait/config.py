@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from plait._names import check_name
 from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.data.preparation import PrepareOptions
@@ -20,7 +21,6 @@ from plait.errors import ConfigError, SettingError
 from plait.lines import need_wire
 from plait.losses import Logistic, Loss
 from plait.methods.base import Method
-from plait.names import check_name
 from plait.penalties import L2, Penalty
 from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Policy

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from plait._types import Array
 from plait.errors import DivergedError
 from plait.estimators import VerticalLogisticRegression
 from plait.fitting import ConvergenceWarning, fit
@@ -22,7 +23,6 @@ from plait.methods.subspace import Subspace
 from plait.penalties import L2
 from plait.protocol import Observer
 from plait.stopping import Stopping
-from plait.types import Array
 
 STORY = """\
 A hospital wants to tell malignant from benign tumours. Imaging holds the sizes

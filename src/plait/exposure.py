@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from plait._types import Array
 from plait.data.parts import Part, read_parts
 from plait.losses import Logistic
 from plait.messages import Broadcast, Share
@@ -25,7 +26,6 @@ from plait.privacy.recommended import Recommended
 from plait.session import ConvergenceWarning, Problem, Session
 from plait.stopping import Stopping
 from plait.transports import Transport
-from plait.types import Array
 
 TARGET = "helper"
 KNOWN_ROWS = 60

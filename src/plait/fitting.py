@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._types import Array
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.errors import InputError, SettingError
 from plait.history import History
@@ -18,7 +19,6 @@ from plait.privacy.policy import Policy
 from plait.protocol import Observer
 from plait.session import ConvergenceWarning, Problem, Session, Trace
 from plait.stopping import Stopping
-from plait.types import Array
 
 __all__ = ["ConvergenceWarning", "Fit", "fit"]
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Message
-from plait.types import Array
 
 WIRES = ("float64", "float32", "int16")
 _STEPS = 32767

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from plait._types import Array
 from plait.errors import InputError, SettingError
 from plait.roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
-from plait.types import Array
 
 _ROUNDING = 1e-7
 """How far from its ends the slope of a rounded kink must be to count as between them."""

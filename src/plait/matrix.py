@@ -8,8 +8,8 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
-from plait.cores import by_halves
-from plait.types import Array
+from plait._threads import by_halves
+from plait._types import Array
 
 _RANK_TOLERANCE = 1e-12
 GRAM_LIMIT = 4096

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from blake3 import blake3
 
-from plait.types import Array
+from plait._types import Array
 
 NUMBER_BYTES = 8
 

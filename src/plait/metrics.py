@@ -4,9 +4,9 @@ import numpy as np
 from scipy.integrate import trapezoid
 from scipy.special import expit
 
+from plait._types import Array
 from plait.errors import InputError
 from plait.losses import Loss
-from plait.types import Array
 
 _BINS, _TOP = 10, 0.1
 

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn import linear_model, svm
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
+from plait._types import Array
 from plait.fitting import fit
 from plait.losses import Hinge, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.penalties import L1, L2, ElasticNet, NonNegative, Penalty
 from plait.stopping import Stopping
-from plait.types import Array
 
 PARTIES = 3
 TITLE = f"plait over {PARTIES} parties, scikit-learn on the pooled table"

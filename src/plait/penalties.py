@@ -12,9 +12,9 @@ from typing import ClassVar, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from plait._types import Array
 from plait.errors import InputError, SettingError
 from plait.roots import cauchy_hessian, cauchy_root, half_log
-from plait.types import Array
 
 
 @dataclass(frozen=True)

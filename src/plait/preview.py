@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit
 
+from plait._types import Array
 from plait.errors import InputError, SettingError
 from plait.fitting import fit
 from plait.privacy.noise import KeyedNoise
@@ -16,7 +17,6 @@ from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.privacy.recommended import Recommended
 from plait.session import ConvergenceWarning
-from plait.types import Array
 
 
 @dataclass(frozen=True, eq=False)

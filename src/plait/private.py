@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from plait._types import Array
 from plait.coordinator import Coordinator
 from plait.errors import SettingError
 from plait.history import History, Round
@@ -23,7 +24,6 @@ from plait.privacy.steps import FOLDS, Step, Tagged, held_out, kept_weights, say
 from plait.protocol import Clock, Observer, Outcome, run
 from plait.stopping import Reason, Stopping
 from plait.transports import Transport
-from plait.types import Array
 
 
 @dataclass(frozen=True)

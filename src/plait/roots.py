@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import wrightomega
 
-from plait.cores import by_halves
-from plait.types import Array
+from plait._threads import by_halves
+from plait._types import Array
 
 _NEWTON_STEPS = 100
 _SHORT, _BLOCK = 1 << 14, 1 << 16

@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from plait.cores import blas_threads, workers
+from plait._threads import blas_threads, workers
+from plait._types import Array
 from plait.data.parts import Part
 from plait.errors import SettingError
 from plait.losses import Loss
@@ -23,7 +24,6 @@ from plait.protocol import Observer, Outcome
 from plait.stopping import Stopping
 from plait.transports import Transport
 from plait.transports.inprocess import InProcess
-from plait.types import Array
 
 _SIDE_BY_SIDE, _SPARSE = 1 << 22, 10
 """Stored numbers from which on it pays to let parties work side by side; those of sparse tables take longer each."""

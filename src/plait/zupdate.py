@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
+from plait._types import Array
 from plait.losses import Loss
-from plait.types import Array
 
 _DOUBLINGS = 60
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._files import read_json, write_atomically
 from plait.alignment import group
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions, Ids
@@ -32,7 +33,6 @@ from plait.alignment.mixing import SEED_BYTES, Secret
 from plait.alignment.order import Order
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Parcel
-from plait.storage.files import read_json, write_atomically
 from plait.storage.spool import Spool
 
 BATCH = 1 << 14

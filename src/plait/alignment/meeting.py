@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from plait._files import read_json, write_json
 from plait.alignment import group
 from plait.alignment.aligner import BATCH, PLACE, PLACES
 from plait.alignment.group import ELEMENT_BYTES
@@ -22,7 +23,6 @@ from plait.alignment.ids import AlignmentOptions
 from plait.alignment.matching import common_places
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Parcel
-from plait.storage.files import read_json, write_json
 from plait.storage.spool import Spool
 
 T = TypeVar("T")

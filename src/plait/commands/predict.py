@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from scipy.special import expit
 
+from plait._files import write_json
 from plait.commands.failures import reports_errors
 from plait.commands.options import (
     Address,
@@ -32,7 +33,6 @@ from plait.deployment.serving import ServeOptions
 from plait.deployment.serving import serve as serve_scores
 from plait.metrics import metrics
 from plait.report.page import write_report
-from plait.storage.files import write_json
 
 _DEFAULT = ServeOptions()
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from plait._threads import blas_threads
+from plait._types import Array
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.choices import LOSSES
 from plait.config import Job, PartyFile
-from plait.cores import blas_threads
 from plait.data.tables import keyed_digest
 from plait.deployment.aligning import Guest, Host, invite, missing_from
 from plait.deployment.folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
@@ -32,7 +33,6 @@ from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window
 from plait.transports.control import Finished
 from plait.transports.hub import Hub, Terms
-from plait.types import Array
 
 _MOST_ROUNDS_TOLD = 2000
 

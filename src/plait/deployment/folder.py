@@ -21,11 +21,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from plait._files import read_json, write_json
+from plait._types import Array
 from plait._version import __version__
 from plait.errors import StorageError
 from plait.history import Round
-from plait.storage.files import read_json, write_json
-from plait.types import Array
 
 COORDINATOR = "coordinator"
 RESUMABLE = ("running", "interrupted")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
 from plait.config import Job, PartyFile
@@ -24,7 +25,6 @@ from plait.party import Party
 from plait.privacy.briefed import Briefed, briefing
 from plait.privacy.policy import check_party
 from plait.privacy.roles import party_method
-from plait.types import Array
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from plait._threads import blas_threads
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.config import Job, PartyFile
-from plait.cores import blas_threads
 from plait.data.tables import keyed_digest
 from plait.deployment.aligning import ALIGN, AligningParty, Guest, Visits
 from plait.deployment.folder import RunFolder, Status

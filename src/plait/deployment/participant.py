@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from plait._files import write_atomically
 from plait.deployment.folder import RunFolder
 from plait.deployment.loading import Rows
 from plait.errors import ProtocolError, StorageError
@@ -10,7 +11,6 @@ from plait.messages import Broadcast, Parcel, Share
 from plait.party import Party
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
-from plait.storage.files import write_atomically
 from plait.storage.journal import Journal, NoJournal, window
 from plait.transports.control import Finished, Query, Ready
 

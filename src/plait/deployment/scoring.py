@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from plait._files import write_atomically
+from plait._types import Array
 from plait._version import __version__
 from plait.config import Job, PartyFile
 from plait.data import preparation
@@ -22,11 +24,9 @@ from plait.errors import InputError, ProtocolError, StorageError, TransportError
 from plait.matrix import clip_rows
 from plait.messages import Broadcast, Parcel, Share
 from plait.storage.audit import AuditLog
-from plait.storage.files import write_atomically
 from plait.transports.control import PROTOCOL, Finished, Hello, Query, Ready, Welcome
 from plait.transports.hub import Hub, Terms
 from plait.transports.link import Link
-from plait.types import Array
 
 PREDICT, SERVE = "predict", "serve"
 LIMIT_REACHED = -1.0

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
@@ -22,7 +23,6 @@ from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.protocol import Observer
 from plait.stopping import Stopping
-from plait.types import Array
 
 _DEFAULT_ALPHA = 1e-4
 _PENALTIES: dict[str, Callable[[float], Penalty]] = {"l2": L2, "l1": L1}

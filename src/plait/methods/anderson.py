@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from plait.types import Array
+from plait._types import Array
 
 _REGULARISATION = 1e-12
 _GROWTH = 2.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import SettingError
 from plait.losses import Envelope, Loss
 from plait.messages import Broadcast, Share
@@ -22,7 +23,6 @@ from plait.methods.subspace import Subspace
 from plait.methods.subspace_coordinator import SubspaceCoordinator, SubspaceState
 from plait.methods.subspace_party import SubspaceParty
 from plait.penalties import Penalty
-from plait.types import Array
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4
 _INNER = 0.05

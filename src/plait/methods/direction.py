@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plait._types import Array
 from plait.composite import CompositeProblem, Quadratic
 from plait.local import conjugate_gradients
 from plait.matrix import Features
 from plait.methods.curvature import LIFT, Curvature
 from plait.penalties import Penalty
-from plait.types import Array
 
 _SINGULAR = 1e-8
 _INTERCEPT = -1

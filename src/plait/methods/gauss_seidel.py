@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.admm import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
 from plait.methods.iterate import Iterate
-from plait.types import Array
 
 
 @dataclass(frozen=True)

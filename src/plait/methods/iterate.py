@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from plait.types import Array
+from plait._types import Array
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plait._types import Array
 from plait.composite import CompositeProblem, Quadratic
 from plait.methods.base import Task
 from plait.penalties import Box
-from plait.types import Array
 
 _STEPS, _HALVINGS = 50, 40
 _ARMIJO = 1e-4

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from plait.types import Array
+from plait._types import Array
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from plait._types import Array
 from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost
 from plait.privacy.journal import write_durably
 from plait.privacy.ledger import Budget, Ledger, Unlimited, fingerprint
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
-from plait.types import Array
 
 SECRET_BYTES = 32
 

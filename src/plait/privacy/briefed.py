@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.privacy.rows import row_norms
 from plait.privacy.soft import steadied
-from plait.types import Array
 
 
 def briefing(weights: Array | None, softness: float) -> Broadcast:

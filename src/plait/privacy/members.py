@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import PrivacyError, ProtocolError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
@@ -15,7 +16,6 @@ from plait.privacy.onepass import Helper, HelperFit, Lesson, fit_helper, sketch_
 from plait.privacy.recommended import Recommended
 from plait.privacy.rows import ClippedRows
 from plait.privacy.steps import FOLDS, Step, held_out, kept_weights, untagged
-from plait.types import Array
 
 
 @dataclass(frozen=True)

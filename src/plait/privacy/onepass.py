@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from plait._types import Array
 from plait.losses import Loss
 from plait.penalties import Penalty
 from plait.privacy.accounting import Cost
@@ -23,7 +24,6 @@ from plait.privacy.combine import CLIP, Layout, Sketch
 from plait.privacy.newton import NoisyNewton
 from plait.privacy.recommended import Plan, Recommended
 from plait.privacy.rows import ClippedRows
-from plait.types import Array
 
 LEAST_CURVATURE = 0.08
 """Records on which the loss is almost flat keep this part of the largest curvature."""

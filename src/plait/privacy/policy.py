@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.losses import Logistic, Loss
 from plait.penalties import Penalty
@@ -22,7 +23,6 @@ from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.recommended import Recommended
 from plait.privacy.rows import check_bounded, row_norms
 from plait.privacy.soft import SoftLogistic, label_noise_factor, steadied
-from plait.types import Array
 
 Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
 LabelMechanism = RandomisedResponse | NoisyLabel | ReportedClass

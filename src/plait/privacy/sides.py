@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.admm import PartyState, Sharing, SharingParty
@@ -21,7 +22,6 @@ from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book, digest
 from plait.privacy.paper import ColumnNoise, PaperMechanism, PaperNoise, check_unit_rows, minimise_on_ball, to_ball
 from plait.privacy.rows import ClippedRows
-from plait.types import Array
 
 InLoop = PaperMechanism | PaperNoise | MechanismA
 

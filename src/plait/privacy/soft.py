@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
+from plait._types import Array
 from plait.losses import Loss, Seen
 from plait.penalties import L2, Penalty
 from plait.roots import logistic_root
-from plait.types import Array
 
 
 @dataclass(frozen=True)

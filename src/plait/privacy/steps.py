@@ -16,9 +16,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.transports import Transport
-from plait.types import Array
 
 FOLDS = 5
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from plait._types import Array
 from plait.data.datasets import Dataset, load
-from plait.types import Array
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from plait._types import Array
 from plait.local import LocalSolver, choose_solver
 from plait.losses import Logistic
 from plait.penalties import L2
 from plait.reproduction.experiments import Say
 from plait.reproduction.records import Timed
 from plait.reproduction.subject import Subject
-from plait.types import Array
 
 
 class Prototype:

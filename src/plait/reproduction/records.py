@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from plait._files import read_json, write_json
 from plait._version import __version__
 from plait.errors import StorageError
-from plait.storage.files import read_json, write_json
 
 _FORMAT = 1
 R = TypeVar("R")

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from plait._files import write_atomically
 from plait.reproduction.blocks import Block, Grid, Heading, Picture, Words
 from plait.reproduction.document import compose
 from plait.reproduction.pictures import draw_all
 from plait.reproduction.records import writing
 from plait.reproduction.study import Outcome
 from plait.reproduction.verdicts import Verdict
-from plait.storage.files import write_atomically
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}

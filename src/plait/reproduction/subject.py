@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning as PooledConvergenceWarning
 
+from plait._types import Array
 from plait.data.datasets import Dataset
 from plait.data.parts import Part, read_parts
 from plait.fitting import ConvergenceWarning, fit
@@ -22,7 +23,6 @@ from plait.privacy.paper import NoGuaranteeWarning
 from plait.privacy.policy import Policy
 from plait.reproduction.records import Trail
 from plait.stopping import Stopping
-from plait.types import Array
 
 Weights = dict[str, Array]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from plait._types import Array
 from plait.data.datasets import Dataset
 from plait.fitting import fit
 from plait.losses import Logistic, Squared
@@ -20,7 +21,6 @@ from plait.reproduction.plans import Plan
 from plait.reproduction.records import Replay, Support, Theory
 from plait.reproduction.subject import Subject, Weights, quietly, side_by_side
 from plait.stopping import Stopping
-from plait.types import Array
 
 SUFFICIENT_RHO = 0.5
 """Meets the paper's assumption 1.2(c) for the logistic loss, whose L is 1/4: rho >= L and rho^2 > 2 L^2."""

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from plait._files import sync_folder
 from plait.errors import StorageError
-from plait.storage.files import sync_folder
 from plait.storage.state import Buffer
 
 _RECORD = struct.Struct("<4sQQI")

@@ -18,9 +18,9 @@ from enum import IntEnum
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import NUMBER_BYTES, Broadcast, Message, Parcel, Share, raw
-from plait.types import Array
 
 VERSION = 1
 CHUNK_BYTES = 1 << 20

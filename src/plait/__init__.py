@@ -7,7 +7,6 @@ from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
-from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.methods.admm import Jacobi
 from plait.methods.augmented import Augmented
 from plait.methods.base import Method
@@ -15,7 +14,8 @@ from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.proximal import Proximal
 from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
-from plait.penalties import (
+from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
+from plait.problem.penalties import (
     L1,
     L2,
     Ball,

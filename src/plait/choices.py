@@ -9,7 +9,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from plait.errors import ConfigError, InputError, SettingError
-from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.methods.admm import Jacobi
 from plait.methods.augmented import Augmented
 from plait.methods.base import Method
@@ -17,13 +16,25 @@ from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.proximal import Proximal
 from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
-from plait.penalties import L1, L2, Ball, Box, ElasticNet, GroupLasso, LogPenalty, NonNegative, NoPenalty, Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.policy import Policy
 from plait.privacy.recommended import Recommended
 from plait.privacy.roles import choose as choose_under
+from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
+from plait.problem.penalties import (
+    L1,
+    L2,
+    Ball,
+    Box,
+    ElasticNet,
+    GroupLasso,
+    LogPenalty,
+    NonNegative,
+    NoPenalty,
+    Penalty,
+)
 
 T = TypeVar("T")
 

@@ -19,11 +19,11 @@ from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, c
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, SettingError
 from plait.lines import need_wire
-from plait.losses import Logistic, Loss
 from plait.methods.base import Method
-from plait.penalties import L2, Penalty
 from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Policy
+from plait.problem.losses import Logistic, Loss
+from plait.problem.penalties import L2, Penalty
 from plait.stopping import Stopping
 
 FORMAT = 1

@@ -20,7 +20,7 @@ from plait.methods.admm import Jacobi
 from plait.methods.base import Method
 from plait.methods.proximal import Proximal
 from plait.methods.subspace import Subspace
-from plait.penalties import L2
+from plait.problem.penalties import L2
 from plait.protocol import Observer
 from plait.stopping import Stopping
 

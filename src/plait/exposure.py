@@ -11,11 +11,9 @@ import numpy as np
 
 from plait._types import Array
 from plait.data.parts import Part, read_parts
-from plait.losses import Logistic
 from plait.messages import Broadcast, Share
 from plait.methods.admm import Jacobi
 from plait.methods.base import Method
-from plait.penalties import L2, Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.attacks import column_space_revealed, dual_from_broadcasts, labels_from_gradient, rows_from_shares
 from plait.privacy.labels import RandomisedResponse
@@ -23,6 +21,8 @@ from plait.privacy.noise import KeyedNoise, Noise
 from plait.privacy.paper import NoGuaranteeWarning, NoPrivacy, PaperNoise
 from plait.privacy.policy import Policy
 from plait.privacy.recommended import Recommended
+from plait.problem.losses import Logistic
+from plait.problem.penalties import L2, Penalty
 from plait.session import ConvergenceWarning, Problem, Session
 from plait.stopping import Stopping
 from plait.transports import Transport

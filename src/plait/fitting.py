@@ -11,11 +11,11 @@ from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.errors import InputError, SettingError
 from plait.history import History
 from plait.lines import need_wire
-from plait.losses import Logistic, Loss
-from plait.matrix import clip_rows
 from plait.methods.base import Method
-from plait.penalties import L2, Penalty
 from plait.privacy.policy import Policy
+from plait.problem.features import clip_rows
+from plait.problem.losses import Logistic, Loss
+from plait.problem.penalties import L2, Penalty
 from plait.protocol import Observer
 from plait.session import ConvergenceWarning, Problem, Session, Trace
 from plait.stopping import Stopping

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from plait._types import Array
-from plait.composite import CompositeProblem, Quadratic
-from plait.matrix import Features, eigen
-from plait.penalties import Penalty
+from plait.problem.features import Features, eigen
+from plait.problem.penalties import Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 _GRADED = 1e8  # squared column norms further apart than this lose digits in a common eigendecomposition
 _ACTIVE_LIMIT = 1000

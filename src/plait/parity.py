@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from plait._types import Array
 from plait.fitting import fit
-from plait.losses import Hinge, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.penalties import L1, L2, ElasticNet, NonNegative, Penalty
+from plait.problem.losses import Hinge, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
+from plait.problem.penalties import L1, L2, ElasticNet, NonNegative, Penalty
 from plait.stopping import Stopping
 
 PARTIES = 3

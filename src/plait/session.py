@@ -8,18 +8,18 @@ from plait._threads import blas_threads, workers
 from plait._types import Array
 from plait.data.parts import Part
 from plait.errors import SettingError
-from plait.losses import Loss
 from plait.messages import Broadcast, Share
 from plait.methods.auto import Choice
 from plait.methods.base import Block, Method, Task
 from plait.party import Party
-from plait.penalties import Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book
 from plait.privacy.paper import PaperMechanism, PaperNoise, warn_no_guarantee
 from plait.privacy.policy import Mechanism, Policy, check_party
 from plait.privacy.roles import choose, party_method
 from plait.private import conduct
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 from plait.protocol import Observer, Outcome
 from plait.stopping import Stopping
 from plait.transports import Transport

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from plait._types import Array
-from plait.losses import Loss
+from plait.problem.losses import Loss
 
 _DOUBLINGS = 60
 

@@ -13,8 +13,8 @@ from sklearn.linear_model import Lasso, LogisticRegression, QuantileRegressor, R
 from sklearn.svm import LinearSVC
 
 import plait
-from plait.losses import Loss
-from plait.penalties import Penalty
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 ROWS, WIDTH = 100, 20
 SPLITS = {1: [20], 2: [10, 10], 3: [8, 6, 6], 10: [2] * 10}

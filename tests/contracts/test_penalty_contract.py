@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime, minimize_scalar
 
 import plait
 from plait.methods.base import Block
-from plait.penalties import Box, Penalty
+from plait.problem.penalties import Box, Penalty
 
 WIDTH = 6
 GROUPS = (0, 1, 0, 2, 2, 2)

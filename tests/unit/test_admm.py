@@ -8,7 +8,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 import plait
 from plait.data.parts import read_parts
-from plait.penalties import Penalty
+from plait.problem.penalties import Penalty
 
 N, WIDTHS, LAMBDA = 30, (3, 2, 4), 0.05
 RHO = 0.7  # plait's units: the paper's rho is RHO / N

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import plait
-from plait.composite import CompositeProblem, Quadratic
-from plait.penalties import Penalty
+from plait.problem.penalties import Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 WIDTH = 12
 GROUPS = [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 4, 4]

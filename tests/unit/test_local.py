@@ -8,8 +8,8 @@ from oracle import LOSSES, Problem, Terms, solve
 import plait
 from plait import local
 from plait.local import Composite, DualRidge, IterativeRidge, LocalSolver, PrimalRidge, choose_solver
-from plait.matrix import Features
-from plait.penalties import Penalty
+from plait.problem.features import Features
+from plait.problem.penalties import Penalty
 
 RIDGE_SOLVERS = [PrimalRidge, DualRidge, IterativeRidge, Composite]
 
@@ -78,7 +78,7 @@ def test_update_without_penalty_fits_as_well_as_least_squares(solver: type[Local
 def test_composite_update_is_optimal(
     penalty: Penalty, terms: Terms, kind: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plait.matrix.GRAM_LIMIT", limit)
+    monkeypatch.setattr("plait.problem.features.GRAM_LIMIT", limit)
     d = matrix(kind)
     n, width = d.shape
     rng = np.random.default_rng(6)
@@ -107,7 +107,7 @@ def test_composite_update_is_optimal(
 def test_solver_follows_penalty_and_shape(
     shape: tuple[int, int], penalty: Penalty, limit: int, expected: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plait.matrix.GRAM_LIMIT", limit)
+    monkeypatch.setattr("plait.problem.features.GRAM_LIMIT", limit)
     assert type(choose_solver(Features(np.ones(shape)), penalty)) is expected
 
 
@@ -135,7 +135,7 @@ def test_badly_scaled_columns_are_all_fitted(solver: type[LocalSolver], ridge: f
 def test_two_hundred_thousand_columns_without_forming_anything_dense(
     penalty: Penalty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plait.matrix.GRAM_LIMIT", 100)
+    monkeypatch.setattr("plait.problem.features.GRAM_LIMIT", 100)
     rng = np.random.default_rng(9)
     d = sp.random(300, 200_000, density=1e-3, format="csr", random_state=rng)
     shift = rng.standard_normal(300)

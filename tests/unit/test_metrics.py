@@ -6,8 +6,8 @@ from scipy.special import expit
 from sklearn import metrics as reference
 
 from plait.errors import InputError
-from plait.losses import Logistic, Squared
-from plait.metrics import calibration_error, metrics
+from plait.problem.losses import Logistic, Squared
+from plait.problem.metrics import calibration_error, metrics
 
 
 def test_classes_agree_with_scikit_learn() -> None:

@@ -5,10 +5,10 @@ import pytest
 
 import plait
 from plait.coordinator import Coordinator
-from plait.matrix import Features
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Task
 from plait.party import Party
+from plait.problem.features import Features
 from plait.protocol import run
 from plait.storage import state
 from plait.transports.inprocess import InProcess

@@ -31,7 +31,7 @@ from plait.deployment.scoring import PREDICT, SERVE, Scores, help_score
 from plait.deployment.scoring import predict as predict_jointly
 from plait.deployment.serving import ServeOptions
 from plait.deployment.serving import serve as serve_scores
-from plait.metrics import metrics
+from plait.problem.metrics import metrics
 from plait.report.page import write_report
 
 _DEFAULT = ServeOptions()

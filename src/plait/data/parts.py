@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from plait._types import Array
 from plait.errors import DataTypeError, InputError
-from plait.matrix import Features
+from plait.problem.features import Features
 
 
 @dataclass(frozen=True)

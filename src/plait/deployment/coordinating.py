@@ -26,8 +26,8 @@ from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.history import Round
 from plait.messages import Broadcast, Share
-from plait.metrics import metrics
 from plait.private import Conducted, conduct
+from plait.problem.metrics import metrics
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window

@@ -18,13 +18,13 @@ from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.protecting import check_preparation, guaranteed, mechanism_of, policy_at
 from plait.errors import ConfigError, InputError, PrivacyError
-from plait.matrix import Features
 from plait.messages import Broadcast
 from plait.methods.base import Block, Task
 from plait.party import Party
 from plait.privacy.briefed import Briefed, briefing
 from plait.privacy.policy import check_party
 from plait.privacy.roles import party_method
+from plait.problem.features import Features
 
 
 @dataclass(frozen=True)

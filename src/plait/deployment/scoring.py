@@ -21,8 +21,8 @@ from plait.deployment.loading import Rows, prepare_rows, read_file
 from plait.deployment.places import Dial, Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, ProtocolError, StorageError, TransportError
-from plait.matrix import clip_rows
 from plait.messages import Broadcast, Parcel, Share
+from plait.problem.features import clip_rows
 from plait.storage.audit import AuditLog
 from plait.transports.control import PROTOCOL, Finished, Hello, Query, Ready, Welcome
 from plait.transports.hub import Hub, Terms

@@ -15,12 +15,12 @@ from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
 from plait.fitting import Fit, fit
-from plait.losses import Loss
-from plait.matrix import clip_rows
 from plait.methods.base import Method
-from plait.penalties import L1, L2, NoPenalty, Penalty
 from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Policy
+from plait.problem.features import clip_rows
+from plait.problem.losses import Loss
+from plait.problem.penalties import L1, L2, NoPenalty, Penalty
 from plait.protocol import Observer
 from plait.stopping import Stopping
 

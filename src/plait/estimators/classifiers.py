@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from plait._types import Array
 from plait.errors import InputError
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
-from plait.losses import Hinge, Logistic, Loss, SquaredHinge
 from plait.methods.base import Method
 from plait.privacy.policy import Policy
+from plait.problem.losses import Hinge, Logistic, Loss, SquaredHinge
 from plait.protocol import Observer
 
 _MACHINES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}

@@ -16,13 +16,13 @@ import numpy as np
 
 from plait._types import Array
 from plait.errors import SettingError
-from plait.losses import Envelope, Loss
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive
 from plait.methods.subspace import Subspace
 from plait.methods.subspace_coordinator import SubspaceCoordinator, SubspaceState
 from plait.methods.subspace_party import SubspaceParty
-from plait.penalties import Penalty
+from plait.problem.losses import Envelope, Loss
+from plait.problem.penalties import Penalty
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4
 _INNER = 0.05

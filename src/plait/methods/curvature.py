@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from plait._types import Array
-from plait.matrix import GRAM_LIMIT, Features
+from plait.problem.features import GRAM_LIMIT, Features
 
 _PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""

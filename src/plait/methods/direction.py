@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait._types import Array
-from plait.composite import CompositeProblem, Quadratic
 from plait.local import conjugate_gradients
-from plait.matrix import Features
 from plait.methods.curvature import LIFT, Curvature
-from plait.penalties import Penalty
+from plait.problem.features import Features
+from plait.problem.penalties import Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 _SINGULAR = 1e-8
 _INTERCEPT = -1

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait._types import Array
-from plait.composite import CompositeProblem, Quadratic
 from plait.methods.base import Task
-from plait.penalties import Box
+from plait.problem.penalties import Box
+from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 _STEPS, _HALVINGS = 50, 40
 _ARMIJO = 1e-4

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait.errors import SettingError
-from plait.losses import Loss
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.methods.subspace_coordinator import SubspaceCoordinator
 from plait.methods.subspace_party import SubspaceParty
-from plait.penalties import Penalty
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 _SPAN_VECTORS, _SPAN_BYTES = 128, 2**30
 _LONGEST, _LONGEST_SUMS = 30, 40

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from plait._types import Array
-from plait.losses import Seen
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
 from plait.methods.curvature import SMALL, Curvature
 from plait.methods.direction import Others, newton_direction, proximal_direction, with_constant
 from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report
-from plait.penalties import Parabola
+from plait.problem.losses import Seen
+from plait.problem.penalties import Parabola
 
 MODELS = 6
 """Parabolas of a penalty with kinks: centred at x and at x + d, kinks rounded more and less."""

@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.composite import CompositeProblem, Quadratic
 from plait.errors import PrivacyError, SettingError
-from plait.penalties import Ball, NoPenalty, Penalty
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.noise import Grid, Keystream
 from plait.privacy.paper import minimise_on_ball
 from plait.privacy.rows import Adjacency, ClippedRows
 from plait.privacy.words import protected
+from plait.problem.penalties import Ball, NoPenalty, Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Floats = NDArray[np.float64]
 

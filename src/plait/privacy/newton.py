@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.composite import CompositeProblem, Quadratic
-from plait.penalties import Penalty
+from plait.problem.penalties import Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Floats = NDArray[np.float64]
 

@@ -16,14 +16,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from plait._types import Array
-from plait.losses import Loss
-from plait.penalties import Penalty
 from plait.privacy.accounting import Cost
 from plait.privacy.book import Book, digest
 from plait.privacy.combine import CLIP, Layout, Sketch
 from plait.privacy.newton import NoisyNewton
 from plait.privacy.recommended import Plan, Recommended
 from plait.privacy.rows import ClippedRows
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 LEAST_CURVATURE = 0.08
 """Records on which the loss is almost flat keep this part of the largest curvature."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
-from plait.losses import Logistic, Loss
-from plait.penalties import Penalty
 from plait.privacy.accounting import check_delta, epsilon_of, mu_of
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book, LedgerFolder, Unrecorded, data_fingerprint
@@ -23,6 +21,8 @@ from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.recommended import Recommended
 from plait.privacy.rows import check_bounded, row_norms
 from plait.privacy.soft import SoftLogistic, label_noise_factor, steadied
+from plait.problem.losses import Logistic, Loss
+from plait.problem.penalties import Penalty
 
 Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
 LabelMechanism = RandomisedResponse | NoisyLabel | ReportedClass

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from plait.losses import Loss
 from plait.methods.admm import Jacobi
 from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Block, Method
 from plait.methods.proximal import Proximal
-from plait.penalties import Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book
 from plait.privacy.members import Protected, Unprotected
@@ -16,6 +14,8 @@ from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.policy import Policy
 from plait.privacy.recommended import Recommended
 from plait.privacy.sides import guard
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 from plait.stopping import Stopping
 
 

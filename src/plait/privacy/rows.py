@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from plait.errors import InputError, PrivacyError
-from plait.matrix import GRAM_LIMIT
+from plait.problem.features import GRAM_LIMIT
 
 Floats = NDArray[np.float64]
 

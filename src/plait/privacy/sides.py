@@ -17,11 +17,11 @@ from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.admm import PartyState, Sharing, SharingParty
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.penalties import Ball, Combined, Penalty
 from plait.privacy.admm import MechanismA
 from plait.privacy.book import Book, digest
 from plait.privacy.paper import ColumnNoise, PaperMechanism, PaperNoise, check_unit_rows, minimise_on_ball, to_ball
 from plait.privacy.rows import ClippedRows
+from plait.problem.penalties import Ball, Combined, Penalty
 
 InLoop = PaperMechanism | PaperNoise | MechanismA
 

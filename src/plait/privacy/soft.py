@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import expit
 
 from plait._types import Array
-from plait.losses import Loss, Seen
-from plait.penalties import L2, Penalty
-from plait.roots import logistic_root
+from plait.problem.losses import Loss, Seen
+from plait.problem.penalties import L2, Penalty
+from plait.problem.scalar_roots import logistic_root
 
 
 @dataclass(frozen=True)

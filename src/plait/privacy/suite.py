@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from plait._types import Array
-from plait.losses import Logistic
-from plait.penalties import L2
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.admm import MechanismA
 from plait.privacy.audit import (
@@ -29,6 +27,8 @@ from plait.privacy.paper import ColumnNoise
 from plait.privacy.recommended import Recommended
 from plait.privacy.releases import NoisyGradient, NoisyGram, NoisyScores
 from plait.privacy.rows import Adjacency, ClippedRows
+from plait.problem.losses import Logistic
+from plait.problem.penalties import L2
 
 REPLACE = Adjacency.REPLACE
 GRADIENT = NoisyGradient.for_mu(1.0, 2, 1.0, REPLACE)

@@ -15,8 +15,8 @@ from scipy.optimize import minimize, minimize_scalar
 
 from plait._types import Array
 from plait.local import LocalSolver, choose_solver
-from plait.losses import Logistic
-from plait.penalties import L2
+from plait.problem.losses import Logistic
+from plait.problem.penalties import L2
 from plait.reproduction.experiments import Say
 from plait.reproduction.records import Timed
 from plait.reproduction.subject import Subject

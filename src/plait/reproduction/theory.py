@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from plait._types import Array
 from plait.data.datasets import Dataset
 from plait.fitting import fit
-from plait.losses import Logistic, Squared
 from plait.methods.admm import Jacobi
-from plait.penalties import L2
 from plait.privacy.noise import InsecureTestNoise, Release
 from plait.privacy.paper import ColumnNoise
+from plait.problem.losses import Logistic, Squared
+from plait.problem.penalties import L2
 from plait.reproduction.experiments import Say
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Replay, Support, Theory

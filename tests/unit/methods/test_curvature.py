@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from plait.matrix import Features
 from plait.methods.curvature import Curvature, rows_taken, sample
+from plait.problem.features import Features
 
 
 def test_a_sample_stands_for_all_weights_and_keeps_the_heavy_rows_whole() -> None:

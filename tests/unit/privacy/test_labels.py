@@ -6,11 +6,11 @@ import pytest
 from scipy.stats import chisquare, laplace
 
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
-from plait.losses import Logistic
 from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
 from plait.privacy.ledger import Budget, Ledger, fingerprint
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Keystream, Release
 from plait.privacy.soft import SoftLogistic, label_noise_factor
+from plait.problem.losses import Logistic
 
 
 def stream(seed: int = 0) -> Keystream:

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 import plait
 from plait import L1, L2, Cauchy, Hinge, Huber, Jacobi, Pinball, Poisson, Squared, SquaredHinge, Stopping, fit
 from plait.errors import BudgetError, PrivacyError, ProtocolError, SettingError
-from plait.matrix import Features
 from plait.messages import Broadcast
 from plait.methods.base import Block
 from plait.privacy import (
@@ -34,6 +33,7 @@ from plait.privacy.book import Book
 from plait.privacy.ledger import Ledger, Unlimited
 from plait.privacy.members import Protected
 from plait.privacy.steps import Step, say
+from plait.problem.features import Features
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -286,7 +286,7 @@ def test_mechanism_a_pays_for_its_rounds_and_no_more(tmp_path: Path) -> None:
 )
 def test_mechanism_a_solves_its_update_with_every_penalty_that_its_proof_covers(penalty: plait.Penalty) -> None:
     _, other, t = data(400)
-    rest = plait.penalties.Combined(0.0, penalty.shape, penalty.feasible)
+    rest = plait.problem.penalties.Combined(0.0, penalty.shape, penalty.feasible)
     rows = ClippedRows.of(other)
 
     def objective(x: np.ndarray) -> float:

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from plait.errors import PrivacyError, SettingError
-from plait.penalties import L1, L2, NoPenalty
 from plait.privacy.accounting import delta_of
 from plait.privacy.combine import Sketch, posterior_mean, shares
 from plait.privacy.joint import Joint
 from plait.privacy.newton import PRIOR_VARIANCE, NoisyNewton
 from plait.privacy.recommended import Recommended
 from plait.privacy.rows import Adjacency, ClippedRows
+from plait.problem.penalties import L1, L2, NoPenalty
 
 
 def largest_shift_square(gram: float, gradient: float, gradients: int, adjacency: Adjacency) -> float:

@@ -10,11 +10,11 @@ import pytest
 from blake3 import blake3
 
 from plait.errors import StorageError
-from plait.losses import Logistic
 from plait.messages import Share
 from plait.methods.admm import Iterate, SharingState
 from plait.methods.base import Measured, Task
 from plait.methods.proximal import Proximal
+from plait.problem.losses import Logistic
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
 from plait.storage.journal import Journal, Record

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from plait._types import Array
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_hessian, cauchy_root, half_log
+from plait.problem.scalar_roots import cauchy_hessian, cauchy_root, half_log
 
 
 @dataclass(frozen=True)

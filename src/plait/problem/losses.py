@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from plait._types import Array
 from plait.errors import InputError, SettingError
-from plait.roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
+from plait.problem.scalar_roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
 
 _ROUNDING = 1e-7
 """How far from its ends the slope of a rounded kink must be to count as between them."""

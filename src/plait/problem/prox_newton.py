@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from plait._types import Array
-from plait.penalties import Penalty
+from plait.problem.penalties import Penalty
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 

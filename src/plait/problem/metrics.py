@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from plait._types import Array
 from plait.errors import InputError
-from plait.losses import Loss
+from plait.problem.losses import Loss
 
 _BINS, _TOP = 10, 0.1
 

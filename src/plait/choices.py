@@ -16,11 +16,11 @@ from plait.methods.gauss_seidel import GaussSeidel
 from plait.methods.proximal import Proximal
 from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
-from plait.privacy.admm import MechanismA
-from plait.privacy.labels import NoisyLabel, RandomisedResponse
-from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.policy import Policy
-from plait.privacy.recommended import Recommended
 from plait.privacy.roles import choose as choose_under
 from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.problem.penalties import (

@@ -20,7 +20,7 @@ from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, SettingError
 from plait.lines import need_wire
 from plait.methods.base import Method
-from plait.privacy.paper import NoPrivacy
+from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import L2, Penalty

@@ -1,6 +1,6 @@
 """What each party can take from the others, measured: the trust table, unprotected and under every protection.
 
-A wiretap keeps what crosses the wire in a real run, and the attacks of `plait.privacy.attacks` work on that alone.
+A wiretap keeps what crosses the wire in a real run, and the attacks of `plait.privacy.audit.attacks` work on that alone.
 """
 
 import warnings
@@ -14,13 +14,18 @@ from plait.data.parts import Part, read_parts
 from plait.messages import Broadcast, Share
 from plait.methods.admm import Jacobi
 from plait.methods.base import Method
-from plait.privacy.admm import MechanismA
-from plait.privacy.attacks import column_space_revealed, dual_from_broadcasts, labels_from_gradient, rows_from_shares
-from plait.privacy.labels import RandomisedResponse
+from plait.privacy.audit.attacks import (
+    column_space_revealed,
+    dual_from_broadcasts,
+    labels_from_gradient,
+    rows_from_shares,
+)
+from plait.privacy.mechanisms.labels import RandomisedResponse
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoGuaranteeWarning, NoPrivacy, PaperNoise
+from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.noise import KeyedNoise, Noise
-from plait.privacy.paper import NoGuaranteeWarning, NoPrivacy, PaperNoise
 from plait.privacy.policy import Policy
-from plait.privacy.recommended import Recommended
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2, Penalty
 from plait.session import ConvergenceWarning, Problem, Session

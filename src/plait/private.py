@@ -16,8 +16,8 @@ from plait.errors import SettingError
 from plait.history import History, Round
 from plait.messages import Broadcast, Share
 from plait.methods.base import Method, Task, vector_of
-from plait.privacy.combine import Sketch, bucket_count, shares
-from plait.privacy.onepass import best_constant
+from plait.privacy.mechanisms.helper_fit import best_constant
+from plait.privacy.mechanisms.helper_mixing import Sketch, bucket_count, shares
 from plait.privacy.policy import Policy
 from plait.privacy.roles import helpers, limits
 from plait.privacy.steps import FOLDS, Step, Tagged, held_out, kept_weights, say

@@ -12,9 +12,9 @@ from plait.messages import Broadcast, Share
 from plait.methods.auto import Choice
 from plait.methods.base import Block, Method, Task
 from plait.party import Party
-from plait.privacy.admm import MechanismA
-from plait.privacy.book import Book
-from plait.privacy.paper import PaperMechanism, PaperNoise, warn_no_guarantee
+from plait.privacy.ledger.release_gate import Book
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import PaperMechanism, PaperNoise, warn_no_guarantee
 from plait.privacy.policy import Mechanism, Policy, check_party
 from plait.privacy.roles import choose, party_method
 from plait.private import conduct

@@ -36,7 +36,7 @@ def calibrate(
     """
     from plait.privacy import ExactAccountant, PaperAccountant, RdpAccountant, ZcdpAccountant
     from plait.privacy import calibrate as smallest
-    from plait.privacy.words import short
+    from plait.privacy.wording import short
 
     title = f"sigma / sensitivity for epsilon = {epsilon:g}, delta = {short(delta)}, {rounds} releases"
     table = _table(title, "account", "noise", "its true epsilon")
@@ -59,8 +59,8 @@ def spend(
 
     Example: plait privacy spend ledgers/
     """
-    from plait.privacy.spending import read_spending
-    from plait.privacy.words import short
+    from plait.privacy.ledger.spending import read_spending
+    from plait.privacy.wording import short
 
     found = read_spending(ledger)
     table = _table("Spent", "party", "data", "epsilon spent", "limit", "delta", "releases", "without guarantee")
@@ -86,7 +86,7 @@ def audit(
     Every line of the first table must pass and every line of the second must be caught. Passing proves nothing; the
     proof is in docs/privacy.md.
     """
-    from plait.privacy.suite import CHECKS, FULL, MUTANTS, SHORT, Effort
+    from plait.privacy.audit.suite import CHECKS, FULL, MUTANTS, SHORT, Effort
 
     effort = Effort(FULL if full else SHORT)
     wrong = []

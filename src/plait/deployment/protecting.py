@@ -5,13 +5,13 @@ from dataclasses import replace
 from plait.config import Job, PartyFile
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, PrivacyError
-from plait.privacy.admm import MechanismA
-from plait.privacy.book import LedgerFolder
-from plait.privacy.ledger import Budget
+from plait.privacy.ledger.ledger import Budget
+from plait.privacy.ledger.release_gate import LedgerFolder
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoPrivacy
+from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.noise import InsecureTestNoise
-from plait.privacy.paper import NoPrivacy
 from plait.privacy.policy import Mechanism, Policy
-from plait.privacy.recommended import Recommended
 
 
 def mechanism_of(job: Job, name: str) -> Mechanism:

@@ -16,7 +16,7 @@ from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
 from plait.fitting import Fit, fit
 from plait.methods.base import Method
-from plait.privacy.paper import NoPrivacy
+from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss

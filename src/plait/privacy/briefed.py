@@ -13,8 +13,8 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.privacy.rows import row_norms
-from plait.privacy.soft import steadied
+from plait.privacy.clipping import row_norms
+from plait.privacy.mechanisms.soft_logistic import steadied
 
 
 def briefing(weights: Array | None, softness: float) -> Broadcast:

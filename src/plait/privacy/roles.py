@@ -7,12 +7,12 @@ from plait.methods.admm import Jacobi
 from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Block, Method
 from plait.methods.proximal import Proximal
-from plait.privacy.admm import MechanismA
-from plait.privacy.book import Book
+from plait.privacy.ledger.release_gate import Book
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.members import Protected, Unprotected
-from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.policy import Policy
-from plait.privacy.recommended import Recommended
 from plait.privacy.sides import guard
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty

@@ -17,10 +17,17 @@ from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.admm import PartyState, Sharing, SharingParty
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.privacy.admm import MechanismA
-from plait.privacy.book import Book, digest
-from plait.privacy.paper import ColumnNoise, PaperMechanism, PaperNoise, check_unit_rows, minimise_on_ball, to_ball
-from plait.privacy.rows import ClippedRows
+from plait.privacy.clipping import ClippedRows
+from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import (
+    ColumnNoise,
+    PaperMechanism,
+    PaperNoise,
+    check_unit_rows,
+    minimise_on_ball,
+    to_ball,
+)
 from plait.problem.penalties import Ball, Combined, Penalty
 
 InLoop = PaperMechanism | PaperNoise | MechanismA

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from plait.privacy.paper import REASON
+from plait.privacy.mechanisms.paper import REASON
 from plait.reproduction.blocks import Block, Grid, Picture, Words
 from plait.reproduction.costs import DELTA, costs
 from plait.reproduction.plans import Plan

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from plait.privacy.accounting import ExactAccountant, PaperAccountant
-from plait.privacy.paper import PaperMechanism
+from plait.privacy.mechanisms.paper import PaperMechanism
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Measured
 

@@ -9,10 +9,10 @@ from plait.data.datasets import gisette_origins
 from plait.methods.admm import Jacobi
 from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
+from plait.privacy.clipping import row_norms
+from plait.privacy.mechanisms.paper import RANK_TOLERANCE, PaperNoise
 from plait.privacy.noise import InsecureTestNoise
-from plait.privacy.paper import RANK_TOLERANCE, PaperNoise
 from plait.privacy.policy import Policy
-from plait.privacy.rows import row_norms
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Baselines, Difference, Facts, Holding, Noisy, Race, Trail, Tuning
 from plait.reproduction.subject import Subject, quietly, scores, side_by_side

@@ -18,7 +18,7 @@ from plait.fitting import ConvergenceWarning, fit
 from plait.methods.base import Method
 from plait.methods.sgd import Sgd
 from plait.methods.subspace import Subspace
-from plait.privacy.paper import NoGuaranteeWarning
+from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.privacy.policy import Policy
 from plait.problem.penalties import L2
 from plait.reproduction.records import Trail

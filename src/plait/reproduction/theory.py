@@ -12,8 +12,8 @@ from plait._types import Array
 from plait.data.datasets import Dataset
 from plait.fitting import fit
 from plait.methods.admm import Jacobi
+from plait.privacy.mechanisms.paper import ColumnNoise
 from plait.privacy.noise import InsecureTestNoise, Release
-from plait.privacy.paper import ColumnNoise
 from plait.problem.losses import Logistic, Squared
 from plait.problem.penalties import L2
 from plait.reproduction.experiments import Say

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from plait.privacy.attacks import (
+from plait.privacy.audit.attacks import (
     classes_by_equal_values,
     column_space_revealed,
     labels_from_gradient,
@@ -14,8 +14,8 @@ from plait.privacy.attacks import (
     rows_from_shares,
     which_matrix,
 )
+from plait.privacy.mechanisms.paper import ColumnNoise
 from plait.privacy.noise import InsecureTestNoise, Release
-from plait.privacy.paper import ColumnNoise
 
 RNG = np.random.default_rng(0)
 STREAM = InsecureTestNoise(0).stream(Release("r", "p", 0, "paper", ""))

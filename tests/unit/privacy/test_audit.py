@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from plait.privacy.audit import (
+from plait.privacy.audit.games import (
     hill_climb,
     mu_lower_bound,
     one_run_epsilon,
@@ -14,10 +14,10 @@ from plait.privacy.audit import (
     scale_test,
     sensitivity_search,
 )
+from plait.privacy.audit.suite import GRADIENT, REPLACE, REST, Effort, gradient_game
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.releases import NoisyGram
 from plait.privacy.noise import InsecureTestNoise, Keystream, Release
-from plait.privacy.releases import NoisyGram
-from plait.privacy.rows import Adjacency, ClippedRows
-from plait.privacy.suite import GRADIENT, REPLACE, REST, Effort, gradient_game
 
 MU = 1.0
 

@@ -6,10 +6,10 @@ import pytest
 from scipy.stats import chisquare, laplace
 
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
-from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
-from plait.privacy.ledger import Budget, Ledger, fingerprint
+from plait.privacy.ledger.ledger import Budget, Ledger, fingerprint
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Keystream, Release
-from plait.privacy.soft import SoftLogistic, label_noise_factor
 from plait.problem.losses import Logistic
 
 

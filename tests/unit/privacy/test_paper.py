@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
-from plait.privacy.admm import MechanismA, column_sensitivity
-from plait.privacy.noise import InsecureTestNoise, Release
-from plait.privacy.paper import (
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.noisy_admm import MechanismA, column_sensitivity
+from plait.privacy.mechanisms.paper import (
     ColumnNoise,
     NoPrivacy,
     PaperMechanism,
@@ -17,7 +17,7 @@ from plait.privacy.paper import (
     minimise_on_ball,
     to_ball,
 )
-from plait.privacy.rows import Adjacency, ClippedRows
+from plait.privacy.noise import InsecureTestNoise, Release
 
 
 def paper(**changes: float) -> PaperMechanism:

@@ -15,7 +15,7 @@ from plait.errors import PrivacyError, SettingError
 from plait.exposure import measure, settings
 from plait.preview import breast_cancer, preview, synthetic
 from plait.privacy import Budget, InsecureTestNoise, LedgerFolder, NoPrivacy, Policy, Recommended
-from plait.privacy.suite import CHECKS, MUTANTS, SHORT, Check, Effort
+from plait.privacy.audit.suite import CHECKS, MUTANTS, SHORT, Check, Effort
 from plait.privacy_figures import draw_preview
 
 

@@ -29,8 +29,8 @@ from plait.privacy import (
     RandomisedResponse,
     Recommended,
 )
-from plait.privacy.book import Book
-from plait.privacy.ledger import Ledger, Unlimited
+from plait.privacy.ledger.ledger import Ledger, Unlimited
+from plait.privacy.ledger.release_gate import Book
 from plait.privacy.members import Protected
 from plait.privacy.steps import Step, say
 from plait.problem.features import Features

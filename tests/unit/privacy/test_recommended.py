@@ -6,11 +6,11 @@ from scipy.optimize import minimize
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
-from plait.privacy.combine import Sketch, posterior_mean, shares
-from plait.privacy.joint import Joint
-from plait.privacy.newton import PRIOR_VARIANCE, NoisyNewton
-from plait.privacy.recommended import Recommended
-from plait.privacy.rows import Adjacency, ClippedRows
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.helper_mixing import Sketch, posterior_mean, shares
+from plait.privacy.mechanisms.joint_sensitivity import Joint
+from plait.privacy.mechanisms.noisy_newton import PRIOR_VARIANCE, NoisyNewton
+from plait.privacy.mechanisms.recommended import Recommended
 from plait.problem.penalties import L1, L2, NoPenalty
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plait.errors import InputError, SettingError
+from plait.privacy.clipping import Adjacency, ClippedRows, exact_bits
+from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
 from plait.privacy.noise import InsecureTestNoise, Keystream, Release
-from plait.privacy.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
-from plait.privacy.rows import Adjacency, ClippedRows, exact_bits
 
 N, D = 12, 4
 

@@ -1,6 +1,6 @@
 """Guarantees in words."""
 
-from plait.privacy.rows import Adjacency
+from plait.privacy.clipping import Adjacency
 
 
 def protected(epsilon: float, delta: float, adjacency: Adjacency) -> str:

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, classical_sigma
+from plait.privacy.clipping import row_norms
 from plait.privacy.noise import Grid, Keystream
-from plait.privacy.rows import row_norms
 
 Floats = NDArray[np.float64]
 

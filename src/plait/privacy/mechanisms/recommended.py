@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
-from plait.privacy.joint import MOST_FREE, Joint
-from plait.privacy.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
-from plait.privacy.rows import Adjacency
-from plait.privacy.words import protected
+from plait.privacy.clipping import Adjacency
+from plait.privacy.mechanisms.joint_sensitivity import MOST_FREE, Joint
+from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
+from plait.privacy.wording import protected
 
 
 @dataclass(frozen=True)

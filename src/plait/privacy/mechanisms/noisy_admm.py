@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.paper import minimise_on_ball
 from plait.privacy.noise import Grid, Keystream
-from plait.privacy.paper import minimise_on_ball
-from plait.privacy.rows import Adjacency, ClippedRows
-from plait.privacy.words import protected
+from plait.privacy.wording import protected
 from plait.problem.penalties import Ball, NoPenalty, Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from plait.errors import SettingError
 from plait.privacy.accounting import Cost
-from plait.privacy.journal import Journal
-from plait.privacy.ledger import Charge, decode_charge
+from plait.privacy.ledger.hash_chain import Journal
+from plait.privacy.ledger.ledger import Charge, decode_charge
 
 DEFAULT_DELTA = 1e-5
 

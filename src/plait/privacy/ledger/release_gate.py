@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from plait._types import Array
 from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost
-from plait.privacy.journal import write_durably
-from plait.privacy.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.ledger.hash_chain import write_durably
+from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 
 SECRET_BYTES = 32

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from plait.errors import SettingError
 from plait.privacy.accounting import Cost
+from plait.privacy.clipping import Adjacency, ClippedRows, Floats, cut
 from plait.privacy.noise import STEPS_PER_SIGMA, Grid, Keystream
-from plait.privacy.rows import Adjacency, ClippedRows, Floats, cut
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_epsilon
-from plait.privacy.journal import write_durably
-from plait.privacy.ledger import Ledger, fingerprint
+from plait.privacy.ledger.hash_chain import write_durably
+from plait.privacy.ledger.ledger import Ledger, fingerprint
 from plait.privacy.noise import Keystream, Noise, Release, discrete_laplace
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from plait.privacy.accounting import Cost
-from plait.privacy.releases import NoisyGradient, NoisyGram
-from plait.privacy.rows import Adjacency, exact_bits
+from plait.privacy.clipping import Adjacency, exact_bits
+from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram
 
 MOST_FREE = 1 / 3
 """C / (A + C) up to which A >= 2 C."""

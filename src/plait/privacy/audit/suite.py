@@ -7,8 +7,7 @@ import numpy as np
 
 from plait._types import Array
 from plait.privacy.accounting import Cost, mu_of
-from plait.privacy.admm import MechanismA
-from plait.privacy.audit import (
+from plait.privacy.audit.games import (
     Finding,
     game,
     hill_climb,
@@ -19,14 +18,15 @@ from plait.privacy.audit import (
     sensitivity_search,
     support_test,
 )
-from plait.privacy.book import Book
-from plait.privacy.newton import NoisyNewton
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.ledger.release_gate import Book
+from plait.privacy.mechanisms.helper_fit import Helper, Lesson, fit_helper
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.noisy_newton import NoisyNewton
+from plait.privacy.mechanisms.paper import ColumnNoise
+from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
-from plait.privacy.onepass import Helper, Lesson, fit_helper
-from plait.privacy.paper import ColumnNoise
-from plait.privacy.recommended import Recommended
-from plait.privacy.releases import NoisyGradient, NoisyGram, NoisyScores
-from plait.privacy.rows import Adjacency, ClippedRows
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2
 

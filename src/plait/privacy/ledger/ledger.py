@@ -15,7 +15,7 @@ from pathlib import Path
 
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon
-from plait.privacy.journal import Body, Entry, Journal, write_durably
+from plait.privacy.ledger.hash_chain import Body, Entry, Journal, write_durably
 from plait.privacy.noise import Noise, Release
 
 

@@ -17,11 +17,11 @@ from scipy.optimize import brentq
 
 from plait._types import Array
 from plait.privacy.accounting import Cost
-from plait.privacy.book import Book, digest
-from plait.privacy.combine import CLIP, Layout, Sketch
-from plait.privacy.newton import NoisyNewton
-from plait.privacy.recommended import Plan, Recommended
-from plait.privacy.rows import ClippedRows
+from plait.privacy.clipping import ClippedRows
+from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.mechanisms.helper_mixing import CLIP, Layout, Sketch
+from plait.privacy.mechanisms.noisy_newton import NoisyNewton
+from plait.privacy.mechanisms.recommended import Plan, Recommended
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 

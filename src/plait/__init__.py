@@ -7,13 +7,13 @@ from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
 from plait.fitting import ConvergenceWarning, Fit, fit
 from plait.history import History, Round
-from plait.methods.admm import Jacobi
-from plait.methods.augmented import Augmented
+from plait.methods.admm.gauss_seidel import GaussSeidel
+from plait.methods.admm.proximal import Proximal
+from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
-from plait.methods.gauss_seidel import GaussSeidel
-from plait.methods.proximal import Proximal
 from plait.methods.sgd import Sgd
-from plait.methods.subspace import Subspace
+from plait.methods.subspace.augmented import Augmented
+from plait.methods.subspace.method import Subspace
 from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.problem.penalties import (
     L1,

@@ -9,13 +9,13 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from plait.errors import ConfigError, InputError, SettingError
-from plait.methods.admm import Jacobi
-from plait.methods.augmented import Augmented
+from plait.methods.admm.gauss_seidel import GaussSeidel
+from plait.methods.admm.proximal import Proximal
+from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
-from plait.methods.gauss_seidel import GaussSeidel
-from plait.methods.proximal import Proximal
 from plait.methods.sgd import Sgd
-from plait.methods.subspace import Subspace
+from plait.methods.subspace.augmented import Augmented
+from plait.methods.subspace.method import Subspace
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise

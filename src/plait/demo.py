@@ -16,10 +16,10 @@ from plait.errors import DivergedError
 from plait.estimators import VerticalLogisticRegression
 from plait.fitting import ConvergenceWarning, fit
 from plait.history import Round
-from plait.methods.admm import Jacobi
+from plait.methods.admm.proximal import Proximal
+from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
-from plait.methods.proximal import Proximal
-from plait.methods.subspace import Subspace
+from plait.methods.subspace.method import Subspace
 from plait.problem.penalties import L2
 from plait.protocol import Observer
 from plait.stopping import Stopping

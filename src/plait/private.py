@@ -1,7 +1,7 @@
 """The label holder's side of a run under a policy, over any transport.
 
 In the recommended mode unprotected parties train, then every helper learns in one pass.  The parties' sides are in
-`plait.privacy.members`, what is said in `plait.privacy.steps`.
+`plait.methods.private.pass_parties`, what is said in `plait.methods.private.pass_messages`.
 """
 
 import time
@@ -16,11 +16,11 @@ from plait.errors import SettingError
 from plait.history import History, Round
 from plait.messages import Broadcast, Share
 from plait.methods.base import Method, Task, vector_of
+from plait.methods.private.pass_messages import FOLDS, Step, Tagged, held_out, kept_weights, say
 from plait.privacy.mechanisms.helper_fit import best_constant
 from plait.privacy.mechanisms.helper_mixing import Sketch, bucket_count, shares
 from plait.privacy.policy import Policy
 from plait.privacy.roles import helpers, limits
-from plait.privacy.steps import FOLDS, Step, Tagged, held_out, kept_weights, say
 from plait.protocol import Clock, Observer, Outcome, run
 from plait.stopping import Reason, Stopping
 from plait.transports import Transport

@@ -11,7 +11,7 @@ from plait.errors import ProtocolError
 from plait.lines import Line
 from plait.messages import Broadcast, Message, Share
 from plait.methods.base import Task
-from plait.methods.span import Scores, minimise_over_span
+from plait.methods.subspace.span import Scores, minimise_over_span
 from plait.transports import wire
 
 

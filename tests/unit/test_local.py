@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from oracle import LOSSES, Problem, Terms, solve
 
 import plait
-from plait import local
-from plait.local import Composite, DualRidge, IterativeRidge, LocalSolver, PrimalRidge, choose_solver
+from plait.methods.admm import x_update
+from plait.methods.admm.x_update import Composite, DualRidge, IterativeRidge, LocalSolver, PrimalRidge, choose_solver
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 
@@ -158,5 +158,5 @@ def test_conjugate_gradients_solve_a_singular_system() -> None:
     rng = np.random.default_rng(1)
     a = rng.standard_normal((5, 9))
     q, right = a.T @ a, a.T @ rng.standard_normal(5)
-    x = local.conjugate_gradients(lambda v: q @ v, right, np.zeros(9), lambda r: r, 1e-12)
+    x = x_update.conjugate_gradients(lambda v: q @ v, right, np.zeros(9), lambda r: r, 1e-12)
     assert q @ x == pytest.approx(right, abs=1e-9)

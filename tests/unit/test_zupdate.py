@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import plait
+from plait.methods.admm.z_update import update_scores_and_intercept
 from plait.problem.losses import Loss
-from plait.zupdate import update_scores_and_intercept
 
 LOSSES = [
     plait.Logistic(),

@@ -20,8 +20,8 @@ from plait.deployment.protecting import check_preparation, guaranteed, mechanism
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.messages import Broadcast
 from plait.methods.base import Block, Task
+from plait.methods.private.briefing import Briefed, briefing
 from plait.party import Party
-from plait.privacy.briefed import Briefed, briefing
 from plait.privacy.policy import check_party
 from plait.privacy.roles import party_method
 from plait.problem.features import Features

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from plait.methods.admm import Jacobi
+from plait.methods.admm.proximal import Proximal
+from plait.methods.admm.sharing import Jacobi
 from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Block, Method
-from plait.methods.proximal import Proximal
+from plait.methods.private.noisy_shares import guard
+from plait.methods.private.pass_parties import Protected, Unprotected
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.mechanisms.recommended import Recommended
-from plait.privacy.members import Protected, Unprotected
 from plait.privacy.policy import Policy
-from plait.privacy.sides import guard
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.stopping import Stopping

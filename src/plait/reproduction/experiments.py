@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from plait.data.datasets import gisette_origins
-from plait.methods.admm import Jacobi
+from plait.methods.admm.sharing import Jacobi
 from plait.methods.sgd import Sgd
-from plait.methods.subspace import Subspace
+from plait.methods.subspace.method import Subspace
 from plait.privacy.clipping import row_norms
 from plait.privacy.mechanisms.paper import RANK_TOLERANCE, PaperNoise
 from plait.privacy.noise import InsecureTestNoise

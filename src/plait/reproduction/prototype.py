@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from plait._types import Array
-from plait.local import LocalSolver, choose_solver
+from plait.methods.admm.x_update import LocalSolver, choose_solver
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2
 from plait.reproduction.experiments import Say

@@ -17,7 +17,7 @@ from plait.data.parts import Part, read_parts
 from plait.fitting import ConvergenceWarning, fit
 from plait.methods.base import Method
 from plait.methods.sgd import Sgd
-from plait.methods.subspace import Subspace
+from plait.methods.subspace.method import Subspace
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.privacy.policy import Policy
 from plait.problem.penalties import L2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from plait.methods.curvature import Curvature, rows_taken, sample
+from plait.methods.subspace.curvature import Curvature, rows_taken, sample
 from plait.problem.features import Features
 
 

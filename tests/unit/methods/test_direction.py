@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import plait
-from plait.methods.curvature import Curvature
-from plait.methods.direction import Others, newton_direction, with_constant
+from plait.methods.subspace.curvature import Curvature
+from plait.methods.subspace.direction import Others, newton_direction, with_constant
 from plait.problem.features import Features
 
 ROWS, RIDGE = 400, 1e-4

@@ -13,6 +13,8 @@ from plait import L1, L2, Cauchy, Hinge, Huber, Jacobi, Pinball, Poisson, Square
 from plait.errors import BudgetError, PrivacyError, ProtocolError, SettingError
 from plait.messages import Broadcast
 from plait.methods.base import Block
+from plait.methods.private.pass_messages import Step, say
+from plait.methods.private.pass_parties import Protected
 from plait.privacy import (
     Budget,
     ClippedRows,
@@ -31,8 +33,6 @@ from plait.privacy import (
 )
 from plait.privacy.ledger.ledger import Ledger, Unlimited
 from plait.privacy.ledger.release_gate import Book
-from plait.privacy.members import Protected
-from plait.privacy.steps import Step, say
 from plait.problem.features import Features
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -11,9 +11,9 @@ from blake3 import blake3
 
 from plait.errors import StorageError
 from plait.messages import Share
-from plait.methods.admm import Iterate, SharingState
+from plait.methods.admm.proximal import Proximal
+from plait.methods.admm.sharing import Iterate, SharingState
 from plait.methods.base import Measured, Task
-from plait.methods.proximal import Proximal
 from plait.problem.losses import Logistic
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log

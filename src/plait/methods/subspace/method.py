@@ -14,8 +14,8 @@ import numpy as np
 
 from plait.errors import SettingError
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.methods.subspace_coordinator import SubspaceCoordinator
-from plait.methods.subspace_party import SubspaceParty
+from plait.methods.subspace.coordinator import SubspaceCoordinator
+from plait.methods.subspace.party import SubspaceParty
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 

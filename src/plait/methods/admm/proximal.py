@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from plait.errors import SettingError
-from plait.methods import anderson
-from plait.methods.admm import Sharing, SharingCoordinator, SharingState
+from plait.methods.admm import anderson
+from plait.methods.admm.iterate import Iterate, combine
+from plait.methods.admm.sharing import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Task
-from plait.methods.iterate import Iterate, combine
 
 _SETTLED, _LONGEST = 0.3, 40
 _QUICK, _SLOW, _RHO_FACTOR = 8, 25, 1.5

@@ -15,7 +15,7 @@ import numpy as np
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
-from plait.methods.admm import PartyState, Sharing, SharingParty
+from plait.methods.admm.sharing import PartyState, Sharing, SharingParty
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.release_gate import Book, digest

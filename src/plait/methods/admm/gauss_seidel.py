@@ -7,9 +7,9 @@ import numpy as np
 
 from plait._types import Array
 from plait.messages import Broadcast, Share
-from plait.methods.admm import Sharing, SharingCoordinator, SharingState
+from plait.methods.admm.iterate import Iterate
+from plait.methods.admm.sharing import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
-from plait.methods.iterate import Iterate
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from plait._types import Array
 from plait.errors import SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive
-from plait.methods.subspace import Subspace
-from plait.methods.subspace_coordinator import SubspaceCoordinator, SubspaceState
-from plait.methods.subspace_party import SubspaceParty
+from plait.methods.subspace.coordinator import SubspaceCoordinator, SubspaceState
+from plait.methods.subspace.method import Subspace
+from plait.methods.subspace.party import SubspaceParty
 from plait.problem.losses import Envelope, Loss
 from plait.problem.penalties import Penalty
 

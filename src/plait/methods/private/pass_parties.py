@@ -10,12 +10,12 @@ from plait._types import Array
 from plait.errors import PrivacyError, ProtocolError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
+from plait.methods.private.pass_messages import FOLDS, Step, held_out, kept_weights, untagged
 from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.helper_fit import Helper, HelperFit, Lesson, fit_helper, sketch_helper
 from plait.privacy.mechanisms.helper_mixing import Layout
 from plait.privacy.mechanisms.recommended import Recommended
-from plait.privacy.steps import FOLDS, Step, held_out, kept_weights, untagged
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from scipy.linalg import block_diag
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
-from plait.methods.span import PRECISE, ROUGH, Scores, minimise_over_box, minimise_over_span
-from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
-from plait.methods.subspace_party import MODELS
+from plait.methods.subspace.messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
+from plait.methods.subspace.party import MODELS
+from plait.methods.subspace.span import PRECISE, ROUGH, Scores, minimise_over_box, minimise_over_span
 
 _WITH_KINKS = 10
 _LOOK_BACK, _CAUTION = 3, 2.0

@@ -7,9 +7,9 @@ import numpy as np
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
-from plait.methods.curvature import SMALL, Curvature
-from plait.methods.direction import Others, newton_direction, proximal_direction, with_constant
-from plait.methods.subspace_messages import FAR, NO_BOUND, Model, Orders, Report
+from plait.methods.subspace.curvature import SMALL, Curvature
+from plait.methods.subspace.direction import Others, newton_direction, proximal_direction, with_constant
+from plait.methods.subspace.messages import FAR, NO_BOUND, Model, Orders, Report
 from plait.problem.losses import Seen
 from plait.problem.penalties import Parabola
 

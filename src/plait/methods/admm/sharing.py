@@ -16,12 +16,12 @@ from typing import TypeVar
 import numpy as np
 
 from plait._types import Array
-from plait.local import LocalSolver, choose_solver
 from plait.messages import Broadcast, Share
-from plait.methods import anderson
+from plait.methods.admm import anderson
+from plait.methods.admm.iterate import Iterate, combine, mix
+from plait.methods.admm.x_update import LocalSolver, choose_solver
+from plait.methods.admm.z_update import update_scores_and_intercept
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
-from plait.methods.iterate import Iterate, combine, mix
-from plait.zupdate import update_scores_and_intercept
 
 _BALANCE, _RHO_FACTOR = 10.0, 2.0
 _RHO_PATIENCE, _PATIENCE_GROWTH = 10.0, 1.5

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait._types import Array
-from plait.local import conjugate_gradients
-from plait.methods.curvature import LIFT, Curvature
+from plait.methods.admm.x_update import conjugate_gradients
+from plait.methods.subspace.curvature import LIFT, Curvature
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic

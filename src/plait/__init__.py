@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 from plait._version import __version__
 from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
-from plait.fitting import ConvergenceWarning, Fit, fit
-from plait.history import History, Round
 from plait.methods.admm.gauss_seidel import GaussSeidel
 from plait.methods.admm.proximal import Proximal
 from plait.methods.admm.sharing import Jacobi
@@ -27,7 +25,9 @@ from plait.problem.penalties import (
     NoPenalty,
     Penalty,
 )
-from plait.stopping import Stopping
+from plait.training.fit import ConvergenceWarning, Fit, fit
+from plait.training.history import History, Round
+from plait.training.stopping import Stopping
 
 if TYPE_CHECKING:
     from plait.estimators import VerticalLogisticRegression, VerticalRegression, VerticalSVC

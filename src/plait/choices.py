@@ -21,7 +21,6 @@ from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.policy import Policy
-from plait.privacy.roles import choose as choose_under
 from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.problem.penalties import (
     L1,
@@ -35,6 +34,7 @@ from plait.problem.penalties import (
     NoPenalty,
     Penalty,
 )
+from plait.training.under_policy import choose as choose_under
 
 T = TypeVar("T")
 

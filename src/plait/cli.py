@@ -21,8 +21,8 @@ from plait.commands.doctor import doctor
 from plait.commands.init import init
 from plait.commands.reproduce import reproduce
 from plait.errors import PlaitError
-from plait.history import Round
-from plait.protocol import Observer
+from plait.training.history import Round
+from plait.training.loop import Observer
 
 if TYPE_CHECKING:
     from plait.demo import Score

@@ -18,13 +18,13 @@ from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError, SettingError
-from plait.lines import need_wire
 from plait.methods.base import Method
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import L2, Penalty
-from plait.stopping import Stopping
+from plait.training.precision import need_wire
+from plait.training.stopping import Stopping
 
 FORMAT = 1
 _SECTIONS = ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run", "privacy")

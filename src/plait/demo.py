@@ -14,15 +14,15 @@ from sklearn.model_selection import train_test_split
 from plait._types import Array
 from plait.errors import DivergedError
 from plait.estimators import VerticalLogisticRegression
-from plait.fitting import ConvergenceWarning, fit
-from plait.history import Round
 from plait.methods.admm.proximal import Proximal
 from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
 from plait.methods.subspace.method import Subspace
 from plait.problem.penalties import L2
-from plait.protocol import Observer
-from plait.stopping import Stopping
+from plait.training.fit import ConvergenceWarning, fit
+from plait.training.history import Round
+from plait.training.loop import Observer
+from plait.training.stopping import Stopping
 
 STORY = """\
 A hospital wants to tell malignant from benign tumours. Imaging holds the sizes

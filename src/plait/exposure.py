@@ -1,6 +1,6 @@
 """What each party can take from the others, measured: the trust table, unprotected and under every protection.
 
-A wiretap keeps what crosses the wire in a real run, and the attacks of `plait.privacy.audit.attacks` work on that alone.
+A wiretap keeps what crosses the wire in a real run.  The attacks of `plait.privacy.audit.attacks` see nothing else.
 """
 
 import warnings
@@ -11,7 +11,7 @@ import numpy as np
 
 from plait._types import Array
 from plait.data.parts import Part, read_parts
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Share, Transport
 from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
 from plait.privacy.audit.attacks import (
@@ -28,9 +28,8 @@ from plait.privacy.noise import KeyedNoise, Noise
 from plait.privacy.policy import Policy
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2, Penalty
-from plait.session import ConvergenceWarning, Problem, Session
-from plait.stopping import Stopping
-from plait.transports import Transport
+from plait.training.session import ConvergenceWarning, Problem, Session
+from plait.training.stopping import Stopping
 
 TARGET = "helper"
 KNOWN_ROWS = 60

@@ -11,10 +11,10 @@ from sklearn import linear_model, svm
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from plait._types import Array
-from plait.fitting import fit
 from plait.problem.losses import Hinge, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
 from plait.problem.penalties import L1, L2, ElasticNet, NonNegative, Penalty
-from plait.stopping import Stopping
+from plait.training.fit import fit
+from plait.training.stopping import Stopping
 
 PARTIES = 3
 TITLE = f"plait over {PARTIES} parties, scikit-learn on the pooled table"

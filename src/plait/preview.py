@@ -11,12 +11,12 @@ from scipy.special import expit
 
 from plait._types import Array
 from plait.errors import InputError, SettingError
-from plait.fitting import fit
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.noise import KeyedNoise
 from plait.privacy.policy import Policy
-from plait.session import ConvergenceWarning
+from plait.training.fit import fit
+from plait.training.session import ConvergenceWarning
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from plait.errors import ProtocolError
-from plait.lines import Line
 from plait.messages import Broadcast, Message, Parcel, Share
+from plait.training.precision import Line
 from plait.transports import control
 from plait.transports.wire import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 

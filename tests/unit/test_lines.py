@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 
 import plait
 from plait.errors import ProtocolError
-from plait.lines import Line
 from plait.messages import Broadcast, Message, Share
 from plait.methods.base import Task
 from plait.methods.subspace.span import Scores, minimise_over_span
+from plait.training.precision import Line
 from plait.transports import wire
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import plait
 from plait.methods.base import Measured
-from plait.stopping import Stopping, Watch
+from plait.training.stopping import Stopping, Watch
 
 N, M = 40, 3
 

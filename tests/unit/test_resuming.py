@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import plait
-from plait.coordinator import Coordinator
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Task
-from plait.party import Party
 from plait.problem.features import Features
-from plait.protocol import run
 from plait.storage import state
-from plait.transports.inprocess import InProcess
+from plait.training.coordinator import Coordinator
+from plait.training.in_process import InProcess
+from plait.training.loop import run
+from plait.training.party import Party
 
 
 def weights(method: plait.Method, ridge: float, stored: bool, wire: str) -> list[np.ndarray]:

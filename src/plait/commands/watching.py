@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from plait.history import Round
+from plait.training.history import Round
 
 
 class Terminal:

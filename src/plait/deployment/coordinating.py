@@ -24,13 +24,13 @@ from plait.deployment.participant import StoredParty
 from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
 from plait.errors import InputError, PlaitError, StorageError, TransportError
-from plait.history import Round
 from plait.messages import Broadcast, Share
-from plait.private import Conducted, conduct
 from plait.problem.metrics import metrics
 from plait.report.page import write_report
 from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window
+from plait.training.history import Round
+from plait.training.run import Conducted, conduct
 from plait.transports.control import Finished
 from plait.transports.hub import Hub, Terms
 

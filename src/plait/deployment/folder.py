@@ -25,7 +25,7 @@ from plait._files import read_json, write_json
 from plait._types import Array
 from plait._version import __version__
 from plait.errors import StorageError
-from plait.history import Round
+from plait.training.history import Round
 
 COORDINATOR = "coordinator"
 RESUMABLE = ("running", "interrupted")

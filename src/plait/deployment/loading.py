@@ -21,10 +21,10 @@ from plait.errors import ConfigError, InputError, PrivacyError
 from plait.messages import Broadcast
 from plait.methods.base import Block, Task
 from plait.methods.private.briefing import Briefed, briefing
-from plait.party import Party
 from plait.privacy.policy import check_party
-from plait.privacy.roles import party_method
 from plait.problem.features import Features
+from plait.training.party import Party
+from plait.training.under_policy import party_method
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from plait.deployment.folder import RunFolder
 from plait.deployment.loading import Rows
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
-from plait.party import Party
 from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
 from plait.storage.journal import Journal, NoJournal, window
+from plait.training.party import Party
 from plait.transports.control import Finished, Query, Ready
 
 _SMALLEST_JOURNAL = 1 << 20

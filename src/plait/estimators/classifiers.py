@@ -17,7 +17,7 @@ from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error
 from plait.methods.base import Method
 from plait.privacy.policy import Policy
 from plait.problem.losses import Hinge, Logistic, Loss, SquaredHinge
-from plait.protocol import Observer
+from plait.training.loop import Observer
 
 _MACHINES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
 

@@ -13,7 +13,7 @@ from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error
 from plait.methods.base import Method
 from plait.privacy.policy import Policy
 from plait.problem.losses import Cauchy, Huber, Loss, Pinball, Poisson, Squared
-from plait.protocol import Observer
+from plait.training.loop import Observer
 
 _REGRESSIONS: dict[str, Loss] = {
     "squared": Squared(),

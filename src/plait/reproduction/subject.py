@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning as PooledConvergenceWarning
 from plait._types import Array
 from plait.data.datasets import Dataset
 from plait.data.parts import Part, read_parts
-from plait.fitting import ConvergenceWarning, fit
 from plait.methods.base import Method
 from plait.methods.sgd import Sgd
 from plait.methods.subspace.method import Subspace
@@ -22,7 +21,8 @@ from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.privacy.policy import Policy
 from plait.problem.penalties import L2
 from plait.reproduction.records import Trail
-from plait.stopping import Stopping
+from plait.training.fit import ConvergenceWarning, fit
+from plait.training.stopping import Stopping
 
 Weights = dict[str, Array]
 

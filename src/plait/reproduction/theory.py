@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from plait._types import Array
 from plait.data.datasets import Dataset
-from plait.fitting import fit
 from plait.methods.admm.sharing import Jacobi
 from plait.privacy.mechanisms.paper import ColumnNoise
 from plait.privacy.noise import InsecureTestNoise, Release
@@ -20,7 +19,8 @@ from plait.reproduction.experiments import Say
 from plait.reproduction.plans import Plan
 from plait.reproduction.records import Replay, Support, Theory
 from plait.reproduction.subject import Subject, Weights, quietly, side_by_side
-from plait.stopping import Stopping
+from plait.training.fit import fit
+from plait.training.stopping import Stopping
 
 SUFFICIENT_RHO = 0.5
 """Meets the paper's assumption 1.2(c) for the logistic loss, whose L is 1/4: rho >= L and rho^2 > 2 L^2."""

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait._types import Array
-from plait.messages import Broadcast, Share
-from plait.transports import Transport
+from plait.messages import Broadcast, Share, Transport
 
 FOLDS = 5
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait._types import Array
-from plait.lines import Line
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Method
+from plait.training.precision import Line
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from plait._types import Array
-from plait.lines import Line
 from plait.messages import Broadcast, Share
 from plait.methods.base import Measured, Method, Task
+from plait.training.precision import Line
 
 
 class Coordinator:

@@ -9,16 +9,16 @@ import numpy as np
 from plait._types import Array
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.errors import InputError, SettingError
-from plait.history import History
-from plait.lines import need_wire
 from plait.methods.base import Method
 from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import L2, Penalty
-from plait.protocol import Observer
-from plait.session import ConvergenceWarning, Problem, Session, Trace
-from plait.stopping import Stopping
+from plait.training.history import History
+from plait.training.loop import Observer
+from plait.training.precision import need_wire
+from plait.training.session import ConvergenceWarning, Problem, Session, Trace
+from plait.training.stopping import Stopping
 
 __all__ = ["ConvergenceWarning", "Fit", "fit"]
 

@@ -4,12 +4,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from plait.coordinator import Coordinator
-from plait.history import History, Round
-from plait.messages import Broadcast, Message, Share
+from plait.messages import Broadcast, Message, Share, Transport
 from plait.methods.base import Measured
-from plait.stopping import Reason, Stopping, Unwatched, Watch
-from plait.transports import Transport
+from plait.training.coordinator import Coordinator
+from plait.training.history import History, Round
+from plait.training.stopping import Reason, Stopping, Unwatched, Watch
 
 Observer = Callable[[Round], None]
 Clock = Callable[[], float]

@@ -16,7 +16,7 @@ from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
-from plait.stopping import Stopping
+from plait.training.stopping import Stopping
 
 
 def helpers(policy: Policy, names: Sequence[str]) -> tuple[str, ...]:

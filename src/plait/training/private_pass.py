@@ -1,7 +1,6 @@
-"""The label holder's side of a run under a policy, over any transport.
+"""The private pass at the label party: unprotected parties train, then every helper learns once.
 
-In the recommended mode unprotected parties train, then every helper learns in one pass.  The parties' sides are in
-`plait.methods.private.pass_parties`, what is said in `plait.methods.private.pass_messages`.
+The parties' sides are in `plait.methods.private.pass_parties`, the messages in `plait.methods.private.pass_messages`.
 """
 
 import time
@@ -11,19 +10,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from plait._types import Array
-from plait.coordinator import Coordinator
-from plait.errors import SettingError
-from plait.history import History, Round
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Share, Transport
 from plait.methods.base import Method, Task, vector_of
 from plait.methods.private.pass_messages import FOLDS, Step, Tagged, held_out, kept_weights, say
 from plait.privacy.mechanisms.helper_fit import best_constant
 from plait.privacy.mechanisms.helper_mixing import Sketch, bucket_count, shares
-from plait.privacy.policy import Policy
-from plait.privacy.roles import helpers, limits
-from plait.protocol import Clock, Observer, Outcome, run
-from plait.stopping import Reason, Stopping
-from plait.transports import Transport
+from plait.training.coordinator import Coordinator
+from plait.training.history import History, Round
+from plait.training.loop import Observer, Outcome, run
+from plait.training.stopping import Reason, Stopping
 
 
 @dataclass(frozen=True)
@@ -36,29 +31,6 @@ class Conducted:
     """Noisy scores that helpers released, where they were asked to."""
     scores: Array | None = None
     """The scores (N,) of the training rows, where the coordinator knows them."""
-
-
-def conduct(
-    task: Task,
-    method: Method,
-    policy: Policy,
-    stopping: Stopping,
-    transport: Transport,
-    observers: Sequence[Observer] = (),
-    wire: str = "float64",
-    clock: Clock | None = None,
-) -> Conducted:
-    """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
-    if wire != "float64" and policy.private:
-        raise SettingError(
-            f'wire = "{wire}" would round what the ledger has charged for. Found a private run: leave it at "float64".'
-        )
-    limited = limits(policy, task.parties, stopping)
-    if learners := helpers(policy, task.parties):
-        return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
-    coordinator = Coordinator(task, method, wire)
-    outcome = run(coordinator, transport, limited, observers, clock)
-    return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)
 
 
 @dataclass(frozen=True)

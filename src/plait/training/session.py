@@ -8,22 +8,21 @@ from plait._threads import blas_threads, workers
 from plait._types import Array
 from plait.data.parts import Part
 from plait.errors import SettingError
-from plait.messages import Broadcast, Share
+from plait.messages import Broadcast, Share, Transport
 from plait.methods.auto import Choice
 from plait.methods.base import Block, Method, Task
-from plait.party import Party
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import PaperMechanism, PaperNoise, warn_no_guarantee
 from plait.privacy.policy import Mechanism, Policy, check_party
-from plait.privacy.roles import choose, party_method
-from plait.private import conduct
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
-from plait.protocol import Observer, Outcome
-from plait.stopping import Stopping
-from plait.transports import Transport
-from plait.transports.inprocess import InProcess
+from plait.training.in_process import InProcess
+from plait.training.loop import Observer, Outcome
+from plait.training.party import Party
+from plait.training.run import conduct
+from plait.training.stopping import Stopping
+from plait.training.under_policy import choose, party_method
 
 _SIDE_BY_SIDE, _SPARSE = 1 << 22, 10
 """Stored numbers from which on it pays to let parties work side by side; those of sparse tables take longer each."""
@@ -88,7 +87,7 @@ class Session:
     wire: Callable[[Transport], Transport] = lambda transport: transport
     """Puts something between the coordinator and its parties: a wiretap, say."""
     precision: str = "float64"
-    """In which numbers vectors travel; see `plait.lines`."""
+    """In which numbers vectors travel; see `plait.training.precision`."""
 
     def train(self) -> Trained:
         """Train under the policy; warn where nothing is guaranteed or the tolerance was not reached."""

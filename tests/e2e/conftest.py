@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plait.certificates import Folder
 from plait.config import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.storage.audit import read_log
+from plait.transports.certificates import Folder
 
 JOB = """
 format = 1

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from plait.certificates import Folder
 from plait.commands.init import init
 from plait.config import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
+from plait.transports.certificates import Folder
 
 from .conftest import Job
 

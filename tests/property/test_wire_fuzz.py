@@ -9,8 +9,8 @@ import pytest
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Message, Parcel, Share
 from plait.training.precision import Line
-from plait.transports import control
-from plait.transports.wire import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
+from plait.transports import handshake
+from plait.transports.frames import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 ROWS = 40
 
@@ -25,13 +25,13 @@ def seeds() -> list[bytes]:
         Line("int16").say(Share(7, rng.standard_normal(ROWS), rng.standard_normal(3)))[1],
         Line("int16", said=np.ones(ROWS)).say(Broadcast(8, np.full(ROWS, 1.1)))[1],
     ]
-    controls: list[control.Control] = [
-        control.Hello(1, "0.1", "bank", "ab" * 32, "fit"),
-        control.Ready(ROWS, "cd" * 32, 4),
-        control.Query(["a", "b"]),
+    controls: list[handshake.Control] = [
+        handshake.Hello(1, "0.1", "bank", "ab" * 32, "fit"),
+        handshake.Ready(ROWS, "cd" * 32, 4),
+        handshake.Query(["a", "b"]),
     ]
     parcels = [pack_parcel(Parcel("take", "shop", 7, 3, rng.bytes(96)), 2), pack_parcel(Parcel("check"), 2)]
-    return [f for m in messages for f in frames(m, 2)] + [control.encode(c) for c in controls] + parcels
+    return [f for m in messages for f in frames(m, 2)] + [handshake.encode(c) for c in controls] + parcels
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -70,7 +70,7 @@ def fuzz(count: int) -> None:
         try:
             frame = unpack(data)
             if frame.kind is Kind.CONTROL:
-                control.decode(frame)
+                handshake.decode(frame)
             elif frame.kind is Kind.PARCEL:
                 unpack_parcel(frame)
             else:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from plait import certificates
-from plait.certificates import Folder
 from plait.errors import CertificateError, ConfigError
+from plait.transports import certificates
+from plait.transports.certificates import Folder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from plait.messages import Broadcast, Message, Share
 from plait.methods.base import Task
 from plait.methods.subspace.span import Scores, minimise_over_span
 from plait.training.precision import Line
-from plait.transports import wire
+from plait.transports import frames
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
@@ -95,16 +95,16 @@ def test_numbers_cross_the_wire_as_they_were_rounded() -> None:
     values = np.random.default_rng(6).standard_normal(300_000)
     for precision, size in (("float32", 4), ("int16", 2)):
         for message, kind in (
-            (Share(3, values), wire.Kind.SHARE),
-            (Broadcast(3, values, np.array([7.0]), closing=True), wire.Kind.BROADCAST),
+            (Share(3, values), frames.Kind.SHARE),
+            (Broadcast(3, values, np.array([7.0]), closing=True), frames.Kind.BROADCAST),
         ):
             here = there = Line(precision)
             for changed in (message, dataclasses.replace(message, vector=values + 1e-3 * np.sin(values))):
                 here, sent = here.say(changed)
-                frames = list(wire.frames(sent, 9))
+                frames = list(frames.frames(sent, 9))
                 assert sum(map(len, frames)) < size * values.size + 1000
-                assembler = wire.Assembler(kind, values.size)
-                *parts, done = [assembler.add(wire.unpack(frame)) for frame in frames]
+                assembler = frames.Assembler(kind, values.size)
+                *parts, done = [assembler.add(frames.unpack(frame)) for frame in frames]
                 assert parts == [None] * len(parts)
                 assert done is not None
                 got: Message = done.message

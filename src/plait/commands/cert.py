@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from plait import certificates
-from plait.certificates import Folder
 from plait.commands.failures import reports_errors
+from plait.transports import certificates
+from plait.transports.certificates import Folder
 
 app = typer.Typer(no_args_is_help=True, help="Certificates: one authority at the label party, keys stay at home.")
 

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from plait.certificates import Folder
 from plait.config import Job, PartyFile
 from plait.errors import ConfigError
+from plait.transports.certificates import Folder
 from plait.transports.tls import Identity, PlainText, Security
 
 

@@ -19,9 +19,9 @@ from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PlaitError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.storage.audit import AuditLog
-from plait.transports.control import PROTOCOL, Finished, Hello, Query, Ready, Welcome
-from plait.transports.hub import Hub, Terms
-from plait.transports.link import Link
+from plait.transports.client import Link
+from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
+from plait.transports.server import Hub, Terms
 
 ALIGN = "align"
 _TELLING = 30.0

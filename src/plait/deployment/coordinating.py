@@ -31,8 +31,8 @@ from plait.storage.audit import AuditLog
 from plait.storage.journal import Journal, NoJournal, window
 from plait.training.history import Round
 from plait.training.run import Conducted, conduct
-from plait.transports.control import Finished
-from plait.transports.hub import Hub, Terms
+from plait.transports.handshake import Finished
+from plait.transports.server import Hub, Terms
 
 _MOST_ROUNDS_TOLD = 2000
 

@@ -13,17 +13,17 @@ import grpc
 import numpy as np
 import scipy.sparse as sp
 
-from plait import certificates
 from plait._version import __version__
-from plait.certificates import Folder
 from plait.config import Job, PartyFile
 from plait.deployment.loading import Rows, load_ids, load_labels, load_rows
 from plait.deployment.places import Dial, Listen
 from plait.deployment.protecting import policy_at
 from plait.errors import PlaitError
-from plait.transports.control import PROTOCOL, Hello
-from plait.transports.hub import CHECK, CHECKED
-from plait.transports.link import Link
+from plait.transports import certificates
+from plait.transports.certificates import Folder
+from plait.transports.client import Link
+from plait.transports.handshake import PROTOCOL, Hello
+from plait.transports.server import CHECK, CHECKED
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
 _SOON = datetime.timedelta(days=30)

@@ -17,8 +17,8 @@ from plait.deployment.places import Dial
 from plait.deployment.progress import Progress
 from plait.errors import TransportError
 from plait.report.page import write_report
-from plait.transports.control import PROTOCOL, Hello, Welcome
-from plait.transports.link import Link
+from plait.transports.client import Link
+from plait.transports.handshake import PROTOCOL, Hello, Welcome
 
 
 def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:

@@ -12,7 +12,7 @@ from plait.storage import state
 from plait.storage.audit import AuditLog, read_log
 from plait.storage.journal import Journal, NoJournal, window
 from plait.training.party import Party
-from plait.transports.control import Finished, Query, Ready
+from plait.transports.handshake import Finished, Query, Ready
 
 _SMALLEST_JOURNAL = 1 << 20
 _PEER = "coordinator"

@@ -24,9 +24,9 @@ from plait.errors import InputError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.problem.features import clip_rows
 from plait.storage.audit import AuditLog
-from plait.transports.control import PROTOCOL, Finished, Hello, Query, Ready, Welcome
-from plait.transports.hub import Hub, Terms
-from plait.transports.link import Link
+from plait.transports.client import Link
+from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
+from plait.transports.server import Hub, Terms
 
 PREDICT, SERVE = "predict", "serve"
 LIMIT_REACHED = -1.0

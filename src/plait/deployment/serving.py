@@ -18,8 +18,8 @@ from plait.deployment.progress import Progress
 from plait.deployment.scoring import SERVE, Allowance, Scorer, combine, trained
 from plait.errors import ConfigError, PlaitError
 from plait.messages import Share
-from plait.transports.control import Finished, Query
-from plait.transports.hub import Hub, Terms
+from plait.transports.handshake import Finished, Query
+from plait.transports.server import Hub, Terms
 
 _LARGEST_BODY = 1 << 20
 

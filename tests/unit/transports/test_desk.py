@@ -7,7 +7,7 @@ import pytest
 
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Parcel, Share
-from plait.transports.desk import Desk
+from plait.transports.mailbox import Desk
 
 
 def answered(desk: Desk, count: int) -> Desk:

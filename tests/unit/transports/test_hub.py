@@ -9,9 +9,9 @@ import grpc
 
 from plait._version import __version__
 from plait.messages import Broadcast
-from plait.transports import control
-from plait.transports.control import PROTOCOL, Hello, Ready
-from plait.transports.hub import CONVERSE, SERVICE, Hub, Terms
+from plait.transports import handshake
+from plait.transports.handshake import PROTOCOL, Hello, Ready
+from plait.transports.server import CONVERSE, SERVICE, Hub, Terms
 from plait.transports.tls import PlainText
 
 
@@ -28,8 +28,8 @@ def test_closing_waits_for_what_conversations_have_to_note() -> None:
     hub.put(1, {"shop": Broadcast(1)})
     port = hub.open("127.0.0.1:0", PlainText("bank"))
     say: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    say.put(control.encode(Hello(PROTOCOL, __version__, "shop", "job", "fit")))
-    say.put(control.encode(Ready(1, "ids", 0)))
+    say.put(handshake.encode(Hello(PROTOCOL, __version__, "shop", "job", "fit")))
+    say.put(handshake.encode(Ready(1, "ids", 0)))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         call: Any = channel.stream_stream(f"/{SERVICE}/{CONVERSE}")(iter(say.get, b""))
         next(call)

@@ -8,7 +8,7 @@ import pytest
 
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Message, Parcel, Share
-from plait.transports.wire import (
+from plait.transports.frames import (
     CHUNK_BYTES,
     MAX_FRAME_BYTES,
     Assembler,

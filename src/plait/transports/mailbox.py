@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Parcel, Share
-from plait.transports.control import Finished, Query
+from plait.transports.handshake import Finished, Query
 
 Item = Broadcast | Query | Parcel
 Answer = Share | Parcel

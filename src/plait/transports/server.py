@@ -13,11 +13,11 @@ import grpc
 from plait._version import __version__
 from plait.errors import MissingPartyError, ProtocolError, TransportError
 from plait.messages import Broadcast, Parcel, Share
-from plait.transports import control
-from plait.transports.control import Finished, Hello, Query, Ready, Refused, Welcome
-from plait.transports.desk import Answer, Ask, Desk, Item
+from plait.transports import handshake
+from plait.transports.frames import MAX_FRAME_BYTES, Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
+from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
+from plait.transports.mailbox import Answer, Ask, Desk, Item
 from plait.transports.tls import PlainText, Security, peer_name
-from plait.transports.wire import MAX_FRAME_BYTES, Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
@@ -184,11 +184,11 @@ class Hub:
         session = object()
         desk: Desk | None = None
         try:
-            hello = control.expect(_next(incoming), Hello)
+            hello = handshake.expect(_next(incoming), Hello)
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
-            yield control.encode(Welcome(self._terms.run, self._terms.key, self._terms.phase or self._terms.purpose))
-            ready = control.expect(_next(incoming), Ready, Finished)
+            yield handshake.encode(Welcome(self._terms.run, self._terms.key, self._terms.phase or self._terms.purpose))
+            ready = handshake.expect(_next(incoming), Ready, Finished)
             if isinstance(ready, Finished):
                 raise _Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
             assert isinstance(ready, Ready)
@@ -201,10 +201,10 @@ class Hub:
         except _Refusal as refusal:
             what = "checked" if refusal.answer.reason == CHECKED else "refused"
             self._note(what, peer=context.peer(), reason=str(refusal))
-            yield control.encode(refusal.answer)
+            yield handshake.encode(refusal.answer)
         except ProtocolError as error:
             self._note("refused", peer=desk.name if desk else context.peer(), reason=str(error))
-            yield control.encode(Refused(str(error), retry=False))
+            yield handshake.encode(Refused(str(error), retry=False))
         except _Gone:
             self._note("left", peer=desk.name if desk else context.peer())
         finally:
@@ -218,9 +218,9 @@ class Hub:
             raise _Refusal(f"the certificate of {certified!r} cannot speak for {name!r}.")
         if name not in self._desks:
             raise _Refusal(f"the job names the parties {', '.join(terms.parties)}. Found {name!r}.")
-        if hello.protocol != control.PROTOCOL or hello.package != __version__:
+        if hello.protocol != handshake.PROTOCOL or hello.package != __version__:
             raise _Refusal(
-                f"all parties must run the same plait. Found {__version__} (protocol {control.PROTOCOL}) at the "
+                f"all parties must run the same plait. Found {__version__} (protocol {handshake.PROTOCOL}) at the "
                 f"coordinator and {hello.package} (protocol {hello.protocol}) at {name!r}. Install the same version."
             )
         if not hmac.compare_digest(hello.job, terms.job):
@@ -264,8 +264,8 @@ class Hub:
             self._listen(desk, incoming, assembler, ask.seq)
         while (item := desk.next(session)) is not None:
             if isinstance(item, Finished):
-                yield control.encode(item)
-                control.expect(_next(incoming), Finished)
+                yield handshake.encode(item)
+                handshake.expect(_next(incoming), Finished)
                 desk.told = True
                 return
             yield from _question(item)
@@ -277,7 +277,7 @@ class Hub:
         while True:
             frame = unpack(_next(incoming))
             if frame.kind is Kind.CONTROL:
-                said = control.decode(frame)
+                said = handshake.decode(frame)
                 reason = said.reason if isinstance(said, Finished) else f"it said {type(said).__name__}"
                 desk.fail(reason)
                 raise _Gone
@@ -305,7 +305,7 @@ def _next(incoming: Iterator[bytes]) -> bytes:
 
 def _question(ask: Ask) -> Iterator[bytes]:
     if isinstance(ask.item, Query):
-        yield control.encode(ask.item, ask.seq)
+        yield handshake.encode(ask.item, ask.seq)
     elif isinstance(ask.item, Parcel):
         yield pack_parcel(ask.item, ask.seq)
     else:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias, cast
 
 from plait.errors import ProtocolError
-from plait.transports.wire import CHUNK_BYTES, Frame, Kind, pack, unpack
+from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
 PROTOCOL = 2
 """Changes whenever a party of one version could misunderstand a coordinator of another."""

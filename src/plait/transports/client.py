@@ -12,11 +12,11 @@ import grpc
 
 from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError
 from plait.messages import Broadcast, Parcel, Share
-from plait.transports import control
-from plait.transports.control import Finished, Hello, Query, Ready, Refused, Welcome
-from plait.transports.hub import CONVERSE, KEEPALIVE, SERVICE, Note
+from plait.transports import handshake
+from plait.transports.frames import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
+from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
+from plait.transports.server import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.tls import PlainText, Security
-from plait.transports.wire import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
@@ -133,20 +133,20 @@ class _Conversation:
         self._incoming = call(iter(self._say))
 
     def run(self) -> Finished:
-        self._say.put([control.encode(self._hello)])
+        self._say.put([handshake.encode(self._hello)])
         welcome = self._expect_welcome()
         try:
             participant = self._join(welcome)
         except PlaitError as error:
             self._give_up(str(error))
             raise
-        self._say.put([control.encode(participant.ready)])
+        self._say.put([handshake.encode(participant.ready)])
         assembler = Assembler(Kind.BROADCAST, *participant.lengths)
         while True:
             frame = unpack(self._next())
             self.joined = True
             if frame.kind is Kind.CONTROL:
-                said = control.decode(frame)
+                said = handshake.decode(frame)
                 if isinstance(said, Finished):
                     participant.finish(said)
                     self._acknowledge()
@@ -162,7 +162,7 @@ class _Conversation:
 
     def _acknowledge(self) -> None:
         """Say that the results are kept, and let the coordinator end the stream."""
-        self._say.put([control.encode(Finished(True, "kept", {}))])
+        self._say.put([handshake.encode(Finished(True, "kept", {}))])
         with contextlib.suppress(_Again):
             self._next()
 
@@ -170,7 +170,7 @@ class _Conversation:
         self._say.put(None)
         self._incoming.cancel()
 
-    def _react(self, said: control.Control, seq: int, participant: Participant) -> None:
+    def _react(self, said: handshake.Control, seq: int, participant: Participant) -> None:
         if isinstance(said, Refused):
             _refused(said)
         elif isinstance(said, Query):
@@ -189,12 +189,12 @@ class _Conversation:
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""
-        self._say.put([control.encode(Finished(False, reason[:2000], {}))])
+        self._say.put([handshake.encode(Finished(False, reason[:2000], {}))])
         self._say.put(None)
         time.sleep(0.2)
 
     def _expect_welcome(self) -> Welcome:
-        said = control.expect(self._next(), Welcome, Refused)
+        said = handshake.expect(self._next(), Welcome, Refused)
         if isinstance(said, Refused):
             _refused(said)
         assert isinstance(said, Welcome)

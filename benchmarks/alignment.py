@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.environment import environment
 from plait.alignment import group
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.transports.certificates import Folder
 

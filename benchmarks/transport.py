@@ -27,7 +27,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import plait
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.messages import Share
 from plait.transports.certificates import Folder

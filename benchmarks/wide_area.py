@@ -20,7 +20,7 @@ from slow_link import slow_link
 from threadpoolctl import threadpool_limits
 
 import plait
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.transports.certificates import Folder
 

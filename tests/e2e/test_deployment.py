@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.storage.audit import read_log
+from plait.deployment.message_log import read_log
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 

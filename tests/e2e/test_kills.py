@@ -14,10 +14,10 @@ OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 120}
 LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 120}
 """A large state: the party's journal holds broadcasts until a snapshot replaces them."""
 
-JOURNAL = "plait.storage.journal:Journal"
-PARTY = "plait.deployment.participant:StoredParty"
-FOLDER = "plait.deployment.folder:RunFolder"
-RUN = "plait.deployment.coordinating:_Run"
+JOURNAL = "plait.deployment.journal:Journal"
+PARTY = "plait.deployment.stored_party:StoredParty"
+FOLDER = "plait.deployment.run_folder:RunFolder"
+RUN = "plait.deployment.coordinator_program:_Run"
 POINTS = {
     "party, before it journals": ("shop", f"{JOURNAL}.append", "before", 9),
     "party, journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 9),

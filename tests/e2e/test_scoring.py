@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from plait.commands.init import init
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.transports.certificates import Folder
 

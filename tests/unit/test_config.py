@@ -7,9 +7,9 @@ import pytest
 
 import plait
 from plait.alignment.ids import AlignmentOptions
-from plait.choices import LOSSES, METHODS, PENALTIES
 from plait.commands import templates
-from plait.config import (
+from plait.data.preparation import PrepareOptions
+from plait.deployment.job_file import (
     CoordinatorSpec,
     DataOptions,
     NetworkOptions,
@@ -19,14 +19,14 @@ from plait.config import (
     read_job,
     read_party,
 )
-from plait.data.preparation import PrepareOptions
+from plait.deployment.registry import LOSSES, METHODS, PENALTIES
 from plait.errors import ConfigError
 from plait.privacy import Adjacency, NoPrivacy, RandomisedResponse, Recommended
 
 MINIMAL = 'format = 1\nname = "t"\nparties = ["a", "b"]\n[coordinator]\nname = "a"\n'
 
 
-def job_of(folder: Path, text: str) -> plait.config.Job:  # type: ignore[name-defined]
+def job_of(folder: Path, text: str) -> plait.deployment.job_file.Job:  # type: ignore[name-defined]
     path = folder / "job.toml"
     path.write_text(text)
     return read_job(path)

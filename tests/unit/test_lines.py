@@ -101,10 +101,10 @@ def test_numbers_cross_the_wire_as_they_were_rounded() -> None:
             here = there = Line(precision)
             for changed in (message, dataclasses.replace(message, vector=values + 1e-3 * np.sin(values))):
                 here, sent = here.say(changed)
-                frames = list(frames.frames(sent, 9))
-                assert sum(map(len, frames)) < size * values.size + 1000
+                packed = list(frames.frames(sent, 9))
+                assert sum(map(len, packed)) < size * values.size + 1000
                 assembler = frames.Assembler(kind, values.size)
-                *parts, done = [assembler.add(frames.unpack(frame)) for frame in frames]
+                *parts, done = [assembler.add(frames.unpack(frame)) for frame in packed]
                 assert parts == [None] * len(parts)
                 assert done is not None
                 got: Message = done.message

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import plait
+from plait.deployment import state
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Task
 from plait.problem.features import Features
-from plait.storage import state
 from plait.training.coordinator import Coordinator
 from plait.training.in_process import InProcess
 from plait.training.loop import run

@@ -31,9 +31,9 @@ from plait.alignment.ids import AlignmentOptions, Ids
 from plait.alignment.meter import Meter
 from plait.alignment.mixing import SEED_BYTES, Secret
 from plait.alignment.order import Order
+from plait.alignment.spool import Spool
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Parcel
-from plait.storage.spool import Spool
 
 BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""

@@ -21,9 +21,9 @@ from plait.alignment.aligner import BATCH, PLACE, PLACES
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions
 from plait.alignment.matching import common_places
+from plait.alignment.spool import Spool
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Parcel
-from plait.storage.spool import Spool
 
 T = TypeVar("T")
 

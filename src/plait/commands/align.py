@@ -24,10 +24,10 @@ from plait.commands.options import (
     security_of,
 )
 from plait.commands.watching import watcher
-from plait.config import Job, read_job, read_party
-from plait.deployment.aligning import align as align_jointly
-from plait.deployment.aligning import help_align, need_alignment
-from plait.deployment.places import Dial, Listen
+from plait.deployment.align import align as align_jointly
+from plait.deployment.align import help_align, need_alignment
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import Job, read_job, read_party
 from plait.errors import ConfigError
 
 

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from plait.commands.failures import reports_errors
 from plait.commands.options import Anywhere, Config, Insecure, JobFile, listen_address, security_of
-from plait.config import read_job, read_party
 from plait.deployment.doctor import FAIL, PASS, WARN, Finding, examine
-from plait.deployment.places import Dial, Listen
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import read_job, read_party
 from plait.errors import CertificateError
 from plait.transports.tls import PlainText, Security
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.commands import templates
 from plait.commands.failures import reports_errors
-from plait.config import read_job
+from plait.deployment.job_file import read_job
+from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.errors import ConfigError
 
 _PARTIES: tuple[str, ...] = ("bank", "shop")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from plait.config import Job, PartyFile
+from plait.deployment.job_file import Job, PartyFile
 from plait.errors import ConfigError
 from plait.transports.certificates import Folder
 from plait.transports.tls import Identity, PlainText, Security

@@ -23,16 +23,16 @@ from plait.commands.options import (
     security_of,
 )
 from plait.commands.watching import watcher
-from plait.config import Job, PartyFile, read_job, read_party
-from plait.deployment.folder import RunFolder
-from plait.deployment.loading import load_labels
-from plait.deployment.places import Dial, Listen
-from plait.deployment.scoring import PREDICT, SERVE, Scores, help_score
-from plait.deployment.scoring import predict as predict_jointly
-from plait.deployment.serving import ServeOptions
-from plait.deployment.serving import serve as serve_scores
+from plait.deployment.assembly import load_labels
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.report.page import write_report
+from plait.deployment.run_folder import RunFolder
+from plait.deployment.score import PREDICT, SERVE, Scores, help_score
+from plait.deployment.score import predict as predict_jointly
+from plait.deployment.serve import ServeOptions
+from plait.deployment.serve import serve as serve_scores
 from plait.problem.metrics import metrics
-from plait.report.page import write_report
 
 _DEFAULT = ServeOptions()
 

@@ -22,10 +22,10 @@ from plait.commands.options import (
     security_of,
 )
 from plait.commands.watching import watcher
-from plait.config import read_job, read_party
-from plait.deployment.coordinating import coordinate
-from plait.deployment.partaking import take_part
-from plait.deployment.places import Dial, Listen
+from plait.deployment.coordinator_program import coordinate
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import read_job, read_party
+from plait.deployment.party_program import take_part
 from plait.deployment.processes import fit_in_processes
 from plait.errors import ConfigError
 

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._version import __version__
-from plait.config import Job, PartyFile
-from plait.deployment.loading import Rows, load_ids, load_labels, load_rows
-from plait.deployment.places import Dial, Listen
-from plait.deployment.protecting import policy_at
+from plait.deployment.assembly import Rows, load_ids, load_labels, load_rows
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.party_privacy import policy_at
 from plait.errors import PlaitError
 from plait.transports import certificates
 from plait.transports.certificates import Folder

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from plait.config import Job
+from plait.deployment.job_file import Job
 from plait.errors import TransportError
 from plait.transports import certificates
 from plait.transports.certificates import Folder

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from blake3 import blake3
 
+from plait.alignment.spool import Spool
+from plait.deployment import state
+from plait.deployment.journal import Journal, Record
+from plait.deployment.message_log import AuditLog, read_log
 from plait.errors import StorageError
 from plait.messages import Share
 from plait.methods.admm.proximal import Proximal
 from plait.methods.admm.sharing import Iterate, SharingState
 from plait.methods.base import Measured, Task
 from plait.problem.losses import Logistic
-from plait.storage import state
-from plait.storage.audit import AuditLog, read_log
-from plait.storage.journal import Journal, Record
-from plait.storage.spool import Spool
 
 
 def test_state_of_a_method_returns_bit_for_bit() -> None:

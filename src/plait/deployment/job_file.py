@@ -15,8 +15,8 @@ from typing import Any
 
 from plait._names import check_name
 from plait.alignment.ids import AlignmentOptions, Missing, Repeated
-from plait.choices import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.data.preparation import PrepareOptions
+from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.errors import ConfigError, SettingError
 from plait.methods.base import Method
 from plait.privacy.mechanisms.paper import NoPrivacy

@@ -13,17 +13,17 @@ import numpy as np
 from plait._files import write_atomically
 from plait._types import Array
 from plait._version import __version__
-from plait.config import Job, PartyFile
 from plait.data import preparation
 from plait.data.tables import keyed_digest
-from plait.deployment.folder import COORDINATOR, RunFolder, find_run, new_run
-from plait.deployment.loading import Rows, prepare_rows, read_file
-from plait.deployment.places import Dial, Listen
+from plait.deployment.assembly import Rows, prepare_rows, read_file
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
+from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
 from plait.errors import InputError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.problem.features import clip_rows
-from plait.storage.audit import AuditLog
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
 from plait.transports.server import Hub, Terms

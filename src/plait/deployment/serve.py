@@ -10,12 +10,12 @@ from typing import Any
 from scipy.special import expit
 
 from plait._version import __version__
-from plait.config import Job, PartyFile
-from plait.deployment.folder import new_run
+from plait.deployment.endpoints import Listen
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.openapi import PAGE, specification
-from plait.deployment.places import Listen
 from plait.deployment.progress import Progress
-from plait.deployment.scoring import SERVE, Allowance, Scorer, combine, trained
+from plait.deployment.run_folder import new_run
+from plait.deployment.score import SERVE, Allowance, Scorer, combine, trained
 from plait.errors import ConfigError, PlaitError
 from plait.messages import Share
 from plait.transports.handshake import Finished, Query

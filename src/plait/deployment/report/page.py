@@ -8,9 +8,9 @@ from typing import Any
 
 from plait._files import write_atomically
 from plait._version import __version__
-from plait.config import Job
-from plait.report.chart import line_chart
-from plait.storage.audit import read_log
+from plait.deployment.job_file import Job
+from plait.deployment.message_log import read_log
+from plait.deployment.report.chart import line_chart
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}

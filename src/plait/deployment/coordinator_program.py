@@ -12,25 +12,35 @@ from plait._threads import blas_threads
 from plait._types import Array
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
-from plait.choices import LOSSES
-from plait.config import Job, PartyFile
 from plait.data.tables import keyed_digest
-from plait.deployment.aligning import Guest, Host, invite, missing_from
-from plait.deployment.folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run, plain_rounds
-from plait.deployment.journaled import Journaled
-from plait.deployment.loading import Labels, load_labels, load_rows, make_assignment
-from plait.deployment.partaking import open_participant, say_guarantees
-from plait.deployment.participant import StoredParty
-from plait.deployment.places import Listen
+from plait.deployment.align import Guest, Host, invite, missing_from
+from plait.deployment.assembly import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.endpoints import Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.message_log import AuditLog
+from plait.deployment.party_program import open_participant, say_guarantees
 from plait.deployment.progress import Progress
+from plait.deployment.registry import LOSSES
+from plait.deployment.replay import Journaled
+from plait.deployment.report.page import write_report
+from plait.deployment.run_folder import (
+    ALIGNED,
+    COORDINATOR,
+    RESUMABLE,
+    RunFolder,
+    Status,
+    find_run,
+    new_run,
+    plain_rounds,
+)
+from plait.deployment.stored_party import StoredParty
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.messages import Broadcast, Share
 from plait.problem.metrics import metrics
-from plait.report.page import write_report
-from plait.storage.audit import AuditLog
-from plait.storage.journal import Journal, NoJournal, window
 from plait.training.history import Round
-from plait.training.run import Conducted, conduct
+from plait.training.private_pass import Conducted
+from plait.training.run import conduct
 from plait.transports.handshake import Finished
 from plait.transports.server import Hub, Terms
 

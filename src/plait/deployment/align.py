@@ -11,14 +11,14 @@ from plait.alignment.aligner import Aligner, Consent
 from plait.alignment.meeting import Meeting, Member
 from plait.alignment.meter import Meter, Pace
 from plait.alignment.order import Order
-from plait.config import Job, PartyFile
-from plait.deployment.folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run
-from plait.deployment.loading import load_ids
-from plait.deployment.places import Dial, Listen
+from plait.deployment.assembly import load_ids
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
+from plait.deployment.run_folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run
 from plait.errors import ConfigError, PlaitError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
-from plait.storage.audit import AuditLog
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
 from plait.transports.server import Hub, Terms

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from plait._files import sync_folder
+from plait.deployment.state import Buffer
 from plait.errors import StorageError
-from plait.storage.state import Buffer
 
 _RECORD = struct.Struct("<4sQQI")
 _MAGIC = b"PLJ2"

@@ -7,16 +7,16 @@ from typing import Any
 from plait._threads import blas_threads
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
-from plait.config import Job, PartyFile
 from plait.data.tables import keyed_digest
-from plait.deployment.aligning import ALIGN, AligningParty, Guest, Visits
-from plait.deployment.folder import RunFolder, Status
-from plait.deployment.loading import Rows, load_rows, make_party
-from plait.deployment.participant import StoredParty
-from plait.deployment.places import Dial
+from plait.deployment.align import ALIGN, AligningParty, Guest, Visits
+from plait.deployment.assembly import Rows, load_rows, make_party
+from plait.deployment.endpoints import Dial
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import Progress
+from plait.deployment.report.page import write_report
+from plait.deployment.run_folder import RunFolder, Status
+from plait.deployment.stored_party import StoredParty
 from plait.errors import TransportError
-from plait.report.page import write_report
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait._files import write_atomically
-from plait.deployment.folder import RunFolder
-from plait.deployment.loading import Rows
+from plait.deployment import state
+from plait.deployment.assembly import Rows
+from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.message_log import AuditLog, read_log
+from plait.deployment.run_folder import RunFolder
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
-from plait.storage import state
-from plait.storage.audit import AuditLog, read_log
-from plait.storage.journal import Journal, NoJournal, window
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
 

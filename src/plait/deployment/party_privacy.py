@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from plait.config import Job, PartyFile
 from plait.data.preparation import PrepareOptions
+from plait.deployment.job_file import Job, PartyFile
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.ledger import Budget
 from plait.privacy.ledger.release_gate import LedgerFolder

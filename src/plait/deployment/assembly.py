@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
-from plait.config import Job, PartyFile
 from plait.data import preparation
 from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
-from plait.deployment.protecting import check_preparation, guaranteed, mechanism_of, policy_at
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.party_privacy import check_preparation, guaranteed, mechanism_of, policy_at
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.messages import Broadcast
 from plait.methods.base import Block, Task

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from plait.deployment import state
+from plait.deployment.journal import Journal, NoJournal
+from plait.deployment.message_log import AuditLog
 from plait.errors import StorageError
 from plait.messages import Broadcast, Share
-from plait.storage import state
-from plait.storage.audit import AuditLog
-from plait.storage.journal import Journal, NoJournal
 
 
 class Channel(Protocol):

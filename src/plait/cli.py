@@ -25,8 +25,8 @@ from plait.training.history import Round
 from plait.training.loop import Observer
 
 if TYPE_CHECKING:
-    from plait.demo import Score
-    from plait.parity import Row
+    from plait.studies.demo import Score
+    from plait.studies.parity import Row
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,8 +69,8 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train one model over three parties, and compare it with each of them alone and with pooled data."""
-    from plait import demo as story
-    from plait.figures import draw_demo
+    from plait.studies import demo as story
+    from plait.studies.figures import draw_demo
 
     began = time.perf_counter()
     tables = story.load_tables()
@@ -96,7 +96,7 @@ def parity(
     quiet: Quiet = False,
 ) -> None:
     """Train with plait over three parties and with scikit-learn on pooled data, and print how far they differ."""
-    from plait import parity as comparison
+    from plait.studies import parity as comparison
 
     rows = []
     for case in comparison.CASES:
@@ -133,7 +133,7 @@ def _scores_table(scores: Sequence["Score"]) -> Table:
 
 
 def _parity_table(rows: Sequence["Row"]) -> Table:
-    from plait.parity import HEADINGS, TITLE
+    from plait.studies.parity import HEADINGS, TITLE
 
     problem, reference, *figures = (heading.replace(" ", "\n") for heading in HEADINGS)
     cells = [r.cells() for r in rows]

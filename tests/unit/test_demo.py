@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from plait import demo, parity
 from plait.cli import app
-from plait.figures import draw_demo
+from plait.studies import demo, parity
+from plait.studies.figures import draw_demo
 
 SLOW = {"logistic + L1", "80% quantile + L1"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.parity import CASES, HEADINGS
+from plait.studies.parity import CASES, HEADINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 

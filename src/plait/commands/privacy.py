@@ -13,7 +13,7 @@ from rich.table import Table
 from plait.errors import SettingError
 
 if TYPE_CHECKING:
-    from plait.preview import Sample
+    from plait.studies.privacy_preview import Sample
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -120,8 +120,8 @@ def attack(
     A helper tries to read the labels off what it receives. The coordinator tries to learn the helper's column space,
     and with 60 known records to reconstruct all others, from what it receives.
     """
-    from plait.exposure import measure, settings
-    from plait.privacy_figures import draw_exposures
+    from plait.studies.attack_study import measure, settings
+    from plait.studies.privacy_figures import draw_exposures
 
     sample = _sample(data)
     own, helper = sample.train
@@ -156,8 +156,8 @@ def preview(
 
     Example: plait privacy preview --records 30000 --own 60 --helper 60 --epsilon 0.5 --epsilon 2
     """
-    from plait.preview import preview as simulate
-    from plait.preview import synthetic
+    from plait.studies.privacy_preview import preview as simulate
+    from plait.studies.privacy_preview import synthetic
 
     sample = synthetic(records, own, helper) if data == "synthetic" else _sample(data)
     found = simulate(sample, sorted(epsilon or (0.1, 0.5, 1.0, 3.0, 8.0)), delta, repeats)
@@ -169,13 +169,13 @@ def preview(
     table.add_row("with the helper, unprotected", f"{found.pooled:.4f}", "100%")
     _out.print(table)
     if output is not None:
-        from plait.privacy_figures import draw_preview
+        from plait.studies.privacy_figures import draw_preview
 
         _out.print(f"As a picture: {draw_preview(found, output / 'preview.png')}", highlight=False, soft_wrap=True)
 
 
 def _sample(name: str) -> "Sample":
-    from plait.preview import SAMPLES
+    from plait.studies.privacy_preview import SAMPLES
 
     if name not in SAMPLES:
         raise SettingError(f"--data must be one of {', '.join(SAMPLES)}. Found {name!r}.")

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from plait import fit
 from plait.cli import app
 from plait.errors import PrivacyError, SettingError
-from plait.exposure import measure, settings
-from plait.preview import breast_cancer, preview, synthetic
 from plait.privacy import Budget, InsecureTestNoise, LedgerFolder, NoPrivacy, Policy, Recommended
 from plait.privacy.audit.suite import CHECKS, MUTANTS, SHORT, Check, Effort
-from plait.privacy_figures import draw_preview
+from plait.studies.attack_study import measure, settings
+from plait.studies.privacy_figures import draw_preview
+from plait.studies.privacy_preview import breast_cancer, preview, synthetic
 
 
 def run(*words: str) -> str:

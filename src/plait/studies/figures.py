@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plait.demo import Curve, Score
 from plait.errors import SettingError
+from plait.studies.demo import Curve, Score
 
 _COLOURS = ("#0b6e4f", "#3066be", "#c8553d")
 _GREY, _INK = "#b8bcc2", "#2b2d33"

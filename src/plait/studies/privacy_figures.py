@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plait.exposure import Exposure
-from plait.figures import save
-from plait.preview import Preview
+from plait.studies.attack_study import Exposure
+from plait.studies.figures import save
+from plait.studies.privacy_preview import Preview
 
 _COLOURS = ("#c8553d", "#e0a458", "#3066be")
 _INK = "#2b2d33"

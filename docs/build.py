@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from plait.cli import app
+from plait.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 CLI_PAGE = ROOT / "docs" / "cli.md"

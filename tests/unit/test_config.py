@@ -7,7 +7,7 @@ import pytest
 
 import plait
 from plait.alignment.ids import AlignmentOptions
-from plait.commands import templates
+from plait.cli import templates
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import (
     CoordinatorSpec,

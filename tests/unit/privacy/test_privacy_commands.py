@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from plait import fit
-from plait.cli import app
+from plait.cli.app import app
 from plait.errors import PrivacyError, SettingError
 from plait.privacy import Budget, InsecureTestNoise, LedgerFolder, NoPrivacy, Policy, Recommended
 from plait.privacy.audit.suite import CHECKS, MUTANTS, SHORT, Check, Effort

@@ -25,8 +25,8 @@ from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.mechanisms.paper import minimise_on_ball
+from plait.privacy.mechanisms.wording import protected
 from plait.privacy.noise import Grid, Keystream
-from plait.privacy.wording import protected
 from plait.problem.penalties import Ball, NoPenalty, Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic
 

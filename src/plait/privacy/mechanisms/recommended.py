@@ -9,7 +9,7 @@ from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
 from plait.privacy.clipping import Adjacency
 from plait.privacy.mechanisms.joint_sensitivity import MOST_FREE, Joint
 from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
-from plait.privacy.wording import protected
+from plait.privacy.mechanisms.wording import protected
 
 
 @dataclass(frozen=True)

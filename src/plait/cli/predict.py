@@ -7,8 +7,8 @@ import typer
 from scipy.special import expit
 
 from plait._files import write_json
-from plait.commands.failures import reports_errors
-from plait.commands.options import (
+from plait.cli.failures import reports_errors
+from plait.cli.options import (
     Address,
     Anywhere,
     Certificates,
@@ -22,7 +22,7 @@ from plait.commands.options import (
     listen_address,
     security_of,
 )
-from plait.commands.watching import watcher
+from plait.cli.watching import watcher
 from plait.deployment.assembly import load_labels
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party

@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from plait.commands import templates
-from plait.commands.failures import reports_errors
+from plait.cli import templates
+from plait.cli.failures import reports_errors
 from plait.deployment.job_file import read_job
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.errors import ConfigError

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from plait.privacy.accounting import ExactAccountant, PaperAccountant
 from plait.privacy.mechanisms.paper import PaperMechanism
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured
+from reproduction.plans import Plan
+from reproduction.records import Measured
 
 DELTA = 1e-5
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from plait.commands.align import consent_of
-from plait.commands.failures import reports_errors
-from plait.commands.options import (
+from plait.cli.align import consent_of
+from plait.cli.failures import reports_errors
+from plait.cli.options import (
     Anywhere,
     Certificates,
     Config,
@@ -21,7 +21,7 @@ from plait.commands.options import (
     need_party,
     security_of,
 )
-from plait.commands.watching import watcher
+from plait.cli.watching import watcher
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import read_job, read_party

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plait.reproduction.costs import DELTA, costs
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured
-from plait.reproduction.theory import EXAMPLE_RHO, SUFFICIENT_RHO
-from plait.reproduction.verdicts import HUGE, Claim, Verdict, beats_alone, graded, moderate, needed_rho, number, slope
+from reproduction.costs import DELTA, costs
+from reproduction.plans import Plan
+from reproduction.records import Measured
+from reproduction.theory import EXAMPLE_RHO, SUFFICIENT_RHO
+from reproduction.verdicts import HUGE, Claim, Verdict, beats_alone, graded, moderate, needed_rho, number, slope
 
 CONTAINED = 10.0
 

@@ -5,8 +5,8 @@ import sys
 import typer
 
 from plait.alignment.aligner import Consent, Proposal, agree
-from plait.commands.failures import reports_errors
-from plait.commands.options import (
+from plait.cli.failures import reports_errors
+from plait.cli.options import (
     Address,
     Anywhere,
     Certificates,
@@ -23,7 +23,7 @@ from plait.commands.options import (
     need_party,
     security_of,
 )
-from plait.commands.watching import watcher
+from plait.cli.watching import watcher
 from plait.deployment.align import align as align_jointly
 from plait.deployment.align import help_align, need_alignment
 from plait.deployment.endpoints import Dial, Listen

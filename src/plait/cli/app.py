@@ -15,11 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from plait._version import __version__
-from plait.commands import cert, predict, privacy, run
-from plait.commands.align import align
-from plait.commands.doctor import doctor
-from plait.commands.init import init
-from plait.commands.reproduce import reproduce
+from plait.cli import cert, predict, privacy, run
+from plait.cli.align import align
+from plait.cli.doctor import doctor
+from plait.cli.init import init
 from plait.errors import PlaitError
 from plait.training.history import Round
 from plait.training.loop import Observer
@@ -49,7 +48,6 @@ app.command()(run.party)
 app.command()(predict.predict)
 app.command()(predict.evaluate)
 app.command()(predict.serve)
-app.command()(reproduce)
 
 
 @app.callback()

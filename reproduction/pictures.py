@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured, Replay, Trail
-from plait.reproduction.study import Outcome
-from plait.reproduction.theory import EXAMPLE_RHO
-from plait.reproduction.verdicts import NO_MODEL, at_end, median_trail
 from plait.studies.figures import save
+from reproduction.plans import Plan
+from reproduction.records import Measured, Replay, Trail
+from reproduction.study import Outcome
+from reproduction.theory import EXAMPLE_RHO
+from reproduction.verdicts import NO_MODEL, at_end, median_trail
 
 _ADMM, _SGD, _SUBSPACE = "#3066be", "#d1690e", "#0b6e4f"
 _ALL, _ALONE, _GREY, _INK = "#2b2d33", "#a01a58", "#b8bcc2", "#2b2d33"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plait._files import write_atomically
-from plait.reproduction.blocks import Block, Grid, Heading, Picture, Words
-from plait.reproduction.document import compose
-from plait.reproduction.pictures import draw_all
-from plait.reproduction.records import writing
-from plait.reproduction.study import Outcome
-from plait.reproduction.verdicts import Verdict
+from reproduction.blocks import Block, Grid, Heading, Picture, Words
+from reproduction.document import compose
+from reproduction.pictures import draw_all
+from reproduction.records import writing
+from reproduction.study import Outcome
+from reproduction.verdicts import Verdict
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
@@ -85,7 +85,7 @@ def _cell(text: str) -> str:
 
 def as_markdown(blocks: Sequence[Block], pictures: str) -> str:
     """The same in Markdown, pictures from a folder beside the page."""
-    return "<!-- Written by `plait reproduce`. -->\n\n" + "\n\n".join(_markdown(b, pictures) for b in blocks) + "\n"
+    return "<!-- Written by `make reproduce`. -->\n\n" + "\n\n".join(_markdown(b, pictures) for b in blocks) + "\n"
 
 
 def _markdown(block: Block, pictures: str) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from plait.reproduction.plans import Plan
-from plait.reproduction.promises import promises
-from plait.reproduction.records import Measured
-from plait.reproduction.study import Outcome
-from plait.reproduction.verdicts import (
+from reproduction.plans import Plan
+from reproduction.promises import promises
+from reproduction.records import Measured
+from reproduction.study import Outcome
+from reproduction.verdicts import (
     FEW,
     NO_MODEL,
     Claim,

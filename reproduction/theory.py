@@ -15,12 +15,12 @@ from plait.privacy.mechanisms.paper import ColumnNoise
 from plait.privacy.noise import InsecureTestNoise, Release
 from plait.problem.losses import Logistic, Squared
 from plait.problem.penalties import L2
-from plait.reproduction.experiments import Say
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Replay, Support, Theory
-from plait.reproduction.subject import Subject, Weights, quietly, side_by_side
 from plait.training.fit import fit
 from plait.training.stopping import Stopping
+from reproduction.experiments import Say
+from reproduction.plans import Plan
+from reproduction.records import Replay, Support, Theory
+from reproduction.subject import Subject, Weights, quietly, side_by_side
 
 SUFFICIENT_RHO = 0.5
 """Meets the paper's assumption 1.2(c) for the logistic loss, whose L is 1/4: rho >= L and rho^2 > 2 L^2."""

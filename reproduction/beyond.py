@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plait.privacy.mechanisms.paper import REASON
-from plait.reproduction.blocks import Block, Grid, Picture, Words
-from plait.reproduction.costs import DELTA, costs
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured
-from plait.reproduction.verdicts import HUGE, at_end, digits, needed_rho, number
+from reproduction.blocks import Block, Grid, Picture, Words
+from reproduction.costs import DELTA, costs
+from reproduction.plans import Plan
+from reproduction.records import Measured
+from reproduction.verdicts import HUGE, at_end, digits, needed_rho, number
 
 _FEW_EPOCHS = 5
 

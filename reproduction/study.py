@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from plait.reproduction.experiments import Say, baselines, compare_with_pooled, describe, noise, race
-from plait.reproduction.plans import Plan, Study
-from plait.reproduction.prototype import time_updates
-from plait.reproduction.records import (
+from reproduction.experiments import Say, baselines, compare_with_pooled, describe, noise, race
+from reproduction.plans import Plan, Study
+from reproduction.prototype import time_updates
+from reproduction.records import (
     Baselines,
     Difference,
     Facts,
@@ -21,8 +21,8 @@ from plait.reproduction.records import (
     Theory,
     Timed,
 )
-from plait.reproduction.subject import Subject
-from plait.reproduction.theory import check_theory, guess_the_table
+from reproduction.subject import Subject
+from reproduction.theory import check_theory, guess_the_table
 
 R = TypeVar("R")
 _STAGES = 8

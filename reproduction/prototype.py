@@ -17,9 +17,9 @@ from plait._types import Array
 from plait.methods.admm.x_update import LocalSolver, choose_solver
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2
-from plait.reproduction.experiments import Say
-from plait.reproduction.records import Timed
-from plait.reproduction.subject import Subject
+from reproduction.experiments import Say
+from reproduction.records import Timed
+from reproduction.subject import Subject
 
 
 class Prototype:

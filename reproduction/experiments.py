@@ -13,9 +13,9 @@ from plait.privacy.clipping import row_norms
 from plait.privacy.mechanisms.paper import RANK_TOLERANCE, PaperNoise
 from plait.privacy.noise import InsecureTestNoise
 from plait.privacy.policy import Policy
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Baselines, Difference, Facts, Holding, Noisy, Race, Trail, Tuning
-from plait.reproduction.subject import Subject, quietly, scores, side_by_side
+from reproduction.plans import Plan
+from reproduction.records import Baselines, Difference, Facts, Holding, Noisy, Race, Trail, Tuning
+from reproduction.subject import Subject, quietly, scores, side_by_side
 
 Say = Callable[[str], None]
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plait.commands.failures import reports_errors
+from plait.cli.failures import reports_errors
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 

@@ -1,4 +1,4 @@
-"""`plait reproduce`: the paper's experiments, and a report that sets its claims beside what was measured."""
+"""`python -m reproduction`: the paper's experiments, and a report that sets its claims beside what was measured."""
 
 import time
 from pathlib import Path
@@ -6,9 +6,12 @@ from typing import Annotated
 
 import typer
 
-from plait.commands.failures import reports_errors
+from plait.cli.failures import reports_errors
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+@app.command()
 @reports_errors
 def reproduce(
     output: Annotated[Path, typer.Option(help="Folder for the report and for finished stages.")] = Path(
@@ -25,10 +28,10 @@ def reproduce(
 
     Minutes. Finished stages are kept: after an interruption the same command goes on where it stopped.
     """
-    from plait.reproduction.claims import judge
-    from plait.reproduction.plans import FULL, QUICK
-    from plait.reproduction.report import write_report
-    from plait.reproduction.study import reproduce as run
+    from reproduction.claims import judge
+    from reproduction.plans import FULL, QUICK
+    from reproduction.report import write_report
+    from reproduction.study import reproduce as run
 
     began = time.perf_counter()
 
@@ -43,3 +46,7 @@ def reproduce(
     for path in (page, summary):
         if path is not None:
             typer.echo(f"The report: {path}")
+
+
+if __name__ == "__main__":
+    app()

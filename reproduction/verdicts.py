@@ -7,8 +7,8 @@ from statistics import median
 
 import numpy as np
 
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured, Trail
+from reproduction.plans import Plan
+from reproduction.records import Measured, Trail
 
 FEW = 10
 """Epochs that count as a few."""

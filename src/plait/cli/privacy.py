@@ -36,7 +36,7 @@ def calibrate(
     """
     from plait.privacy import ExactAccountant, PaperAccountant, RdpAccountant, ZcdpAccountant
     from plait.privacy import calibrate as smallest
-    from plait.privacy.wording import short
+    from plait.privacy.mechanisms.wording import short
 
     title = f"sigma / sensitivity for epsilon = {epsilon:g}, delta = {short(delta)}, {rounds} releases"
     table = _table(title, "account", "noise", "its true epsilon")
@@ -60,7 +60,7 @@ def spend(
     Example: plait privacy spend ledgers/
     """
     from plait.privacy.ledger.spending import read_spending
-    from plait.privacy.wording import short
+    from plait.privacy.mechanisms.wording import short
 
     found = read_spending(ledger)
     table = _table("Spent", "party", "data", "epsilon spent", "limit", "delta", "releases", "without guarantee")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from plait._version import __version__
 from plait.methods.sgd import Sgd
-from plait.reproduction.beyond import privacy, theory, timings
-from plait.reproduction.blocks import Block, Grid, Heading, Picture, Words
-from plait.reproduction.claims import judge
-from plait.reproduction.plans import Plan
-from plait.reproduction.records import Measured, Tuning
-from plait.reproduction.study import Outcome
-from plait.reproduction.verdicts import Claim, Verdict, clean, digits
+from reproduction.beyond import privacy, theory, timings
+from reproduction.blocks import Block, Grid, Heading, Picture, Words
+from reproduction.claims import judge
+from reproduction.plans import Plan
+from reproduction.records import Measured, Tuning
+from reproduction.study import Outcome
+from reproduction.verdicts import Claim, Verdict, clean, digits
 
 _ORIGINS = ("published values", "recomputed exactly from MNIST", "resampled in training", "too sparse to identify")
 
@@ -57,7 +57,7 @@ def _opening(outcome: Outcome, claims: Sequence[Claim]) -> list[Block]:
         Words(
             "Hu, Liu, Kong, Niu (2019), Learning Privately over Distributed Features: An ADMM Sharing Approach. Every "
             f"figure and claim of its experiments, run anew by one command. Of {len(claims)} claims {counts[0]} hold, "
-            f"{counts[1]} hold partly and {counts[2]} do not hold here. Written by `plait reproduce`; "
+            f"{counts[1]} hold partly and {counts[2]} do not hold here. Written by `make reproduce`; "
             "every number on this page comes from that run."
         )
     ]

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from plait.commands.failures import reports_errors
-from plait.commands.options import Anywhere, Config, Insecure, JobFile, listen_address, security_of
+from plait.cli.failures import reports_errors
+from plait.cli.options import Anywhere, Config, Insecure, JobFile, listen_address, security_of
 from plait.deployment.doctor import FAIL, PASS, WARN, Finding, examine
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import read_job, read_party

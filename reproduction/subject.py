@@ -20,9 +20,9 @@ from plait.methods.subspace.method import Subspace
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.privacy.policy import Policy
 from plait.problem.penalties import L2
-from plait.reproduction.records import Trail
 from plait.training.fit import ConvergenceWarning, fit
 from plait.training.stopping import Stopping
+from reproduction.records import Trail
 
 Weights = dict[str, Array]
 

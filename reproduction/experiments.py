@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from plait.data.datasets import gisette_origins
-from plait.methods.admm.sharing import Jacobi
+from plait.methods.admm.jacobi import Jacobi
 from plait.methods.sgd import Sgd
 from plait.methods.subspace.method import Subspace
 from plait.privacy.clipping import row_norms

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from plait._types import Array
 from plait.data.datasets import Dataset
-from plait.methods.admm.sharing import Jacobi
+from plait.methods.admm.jacobi import Jacobi
 from plait.privacy.mechanisms.paper import ColumnNoise
 from plait.privacy.noise import InsecureTestNoise, Release
 from plait.problem.losses import Logistic, Squared

@@ -6,8 +6,8 @@ from plait._version import __version__
 from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
 from plait.methods.admm.gauss_seidel import GaussSeidel
+from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
-from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
 from plait.methods.sgd import Sgd
 from plait.methods.subspace.augmented import Augmented

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from plait.cli.failures import reports_errors
 from plait.cli.options import Anywhere, Config, Insecure, JobFile, listen_address, security_of
-from plait.deployment.doctor import FAIL, PASS, WARN, Finding, examine
+from plait.deployment.doctor import FAIL, PASS, WARN, Diagnosis, examine
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import read_job, read_party
 from plait.errors import CertificateError
@@ -48,7 +48,7 @@ def doctor(
         sys.exit(1)
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[Diagnosis]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("", "check", "found", "what to do"):
         table.add_column(column, overflow="fold")

@@ -28,7 +28,7 @@ from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.score import PREDICT, SERVE, Scores, help_score
+from plait.deployment.score import PREDICT, SERVE, JointScores, help_score
 from plait.deployment.score import predict as predict_jointly
 from plait.deployment.serve import ServeOptions
 from plait.deployment.serve import serve as serve_scores
@@ -134,7 +134,7 @@ def _local(job: Job, job_file: Path, file: PartyFile, name: str) -> list[PartyFi
     return [file if party == file.name else read_party(job_file, party) for party in job.parties]
 
 
-def _show_metrics(job: Job, file: PartyFile, rows: str, scores: Scores) -> None:
+def _show_metrics(job: Job, file: PartyFile, rows: str, scores: JointScores) -> None:
     labels = load_labels(job, file, rows or file.data.score)
     found = metrics(job.loss, scores.values, labels.values)
     write_json(scores.folder / "metrics.json", {"format": 1, "rows": len(scores.ids), **found})

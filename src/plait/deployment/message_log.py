@@ -114,14 +114,14 @@ class AuditLog:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogLine:
     """One line of a log and its seal."""
 
     facts: dict[str, Any]
     seal: str
 
 
-def read_log(path: Path) -> Iterator[Entry]:
+def read_log(path: Path) -> Iterator[LogLine]:
     """The lines of a log, each checked against the one before it; StorageError where the chain is broken."""
     previous = _FIRST
     for number, text in enumerate(path.read_bytes().splitlines(), start=1):
@@ -133,7 +133,7 @@ def read_log(path: Path) -> Iterator[Entry]:
         if seal != _seal(previous, line):
             raise StorageError(f"the audit log {path} must be unbroken. Found line {number} changed or out of place.")
         previous = seal
-        yield Entry(line, seal)
+        yield LogLine(line, seal)
 
 
 def _now() -> str:

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from plait.errors import ConfigError, InputError, SettingError
 from plait.methods.admm.gauss_seidel import GaussSeidel
+from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
-from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
 from plait.methods.sgd import Sgd
 from plait.methods.subspace.augmented import Augmented

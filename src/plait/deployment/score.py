@@ -105,7 +105,7 @@ class Allowance:
 
 
 @dataclass(frozen=True)
-class Scores:
+class JointScores:
     """Ids and scores z (N,) of new rows."""
 
     ids: tuple[str, ...]
@@ -144,7 +144,7 @@ def predict(
     rows: str,
     run: str,
     progress: Progress,
-) -> Scores:
+) -> JointScores:
     """Scores of the coordinator's new rows by all parties together."""
     folder = trained(job, file, run)
     status = folder.status
@@ -165,7 +165,7 @@ def predict(
         vector = parts[name].vector
         assert vector is not None
         total += vector
-    return Scores(table.ids, total, folder.path)
+    return JointScores(table.ids, total, folder.path)
 
 
 def _ask_everyone(terms: Terms, listen: Listen, progress: Progress) -> dict[str, Share]:

@@ -1,6 +1,6 @@
 """One encoding for the state of every method: frozen dataclasses of arrays, numbers, tuples and dataclasses.
 
-    "PLTS" version | size of the outline u64 | outline (JSON) | the arrays, raw, one after another
+    "PLTS" | version u8 | size of the outline u64 | outline (JSON) | the arrays, raw, one after another
 
 No pickle: decoding builds only dataclasses of this package, from their fields.  A field marked
 `field(metadata=CACHE)` is left out and decoded as None; whoever uses it rebuilds it.
@@ -17,7 +17,8 @@ import numpy as np
 from plait.errors import StorageError
 
 CACHE = {"cache": True}
-_MAGIC = b"PLTS\x01"
+_MAGIC, _VERSION = b"PLTS", 2  # version 1 named classes by modules that have moved since
+_HEADING = _MAGIC + bytes([_VERSION])
 _SIZE = struct.Struct("<Q")
 _KINDS = "fiub"
 Buffer: TypeAlias = bytes | memoryview
@@ -32,15 +33,20 @@ def encode_parts(state: Any) -> list[Buffer]:
     """The same bytes in pieces, the arrays not copied."""
     arrays: list[Buffer] = []
     outline = json.dumps(_outline(state, arrays), separators=(",", ":")).encode()
-    return [_MAGIC, _SIZE.pack(len(outline)), outline, *arrays]
+    return [_HEADING, _SIZE.pack(len(outline)), outline, *arrays]
 
 
 def decode(data: bytes) -> Any:
     """The state that `encode` was given, bit for bit; StorageError when the bytes are not one."""
-    start = len(_MAGIC) + _SIZE.size
+    start = len(_HEADING) + _SIZE.size
     if data[: len(_MAGIC)] != _MAGIC or len(data) < start:
-        raise StorageError("a stored state must begin with 'PLTS' and version 1. Found something else.")
-    (size,) = _SIZE.unpack_from(data, len(_MAGIC))
+        raise StorageError("a stored state must begin with 'PLTS' and a version. Found something else.")
+    if (found := data[len(_MAGIC)]) != _VERSION:
+        raise StorageError(
+            f"a stored state must have version {_VERSION}. Found {found}: another release of plait wrote it. "
+            "Finish the run with that release, or start over with --fresh."
+        )
+    (size,) = _SIZE.unpack_from(data, len(_HEADING))
     try:
         outline = json.loads(data[start : start + size])
     except (ValueError, RecursionError) as error:

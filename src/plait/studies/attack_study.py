@@ -12,7 +12,7 @@ import numpy as np
 from plait._types import Array
 from plait.data.parts import Part, read_parts
 from plait.messages import Broadcast, Share, Transport
-from plait.methods.admm.sharing import Jacobi
+from plait.methods.admm.jacobi import Jacobi
 from plait.methods.base import Method
 from plait.privacy.audit.attacks import (
     column_space_revealed,

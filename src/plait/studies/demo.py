@@ -14,8 +14,8 @@ from sklearn.model_selection import train_test_split
 from plait._types import Array
 from plait.errors import DivergedError
 from plait.estimators import VerticalLogisticRegression
+from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
-from plait.methods.admm.sharing import Jacobi
 from plait.methods.base import Method
 from plait.methods.subspace.method import Subspace
 from plait.problem.penalties import L2

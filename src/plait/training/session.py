@@ -56,7 +56,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Model:
+class LinearModel:
     """Weights per party and the intercept."""
 
     weights: Mapping[str, Array]
@@ -67,7 +67,7 @@ class Model:
 class Trained:
     """A model, how its run went, and what privacy adds to it."""
 
-    model: Model
+    model: LinearModel
     outcome: Outcome
     choice: Choice
     clip: Mapping[str, float] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Session:
                 self.problem.task, choice.method, self.policy, self.stopping, transport, self.observers, self.precision
             )
         self._warn(mechanisms, done.outcome)
-        model = Model({n: p.weights for n, p in parties.items()}, done.intercept)
+        model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
         return Trained(model, done.outcome, choice, self.policy.clips(self.problem.names), done.released)
 
     def _party(self, part: Part, book: Book, method: Method) -> Party:

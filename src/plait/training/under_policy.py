@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
-from plait.methods.admm.sharing import Jacobi
 from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Block, Method
 from plait.methods.private.noisy_shares import guard

@@ -61,18 +61,7 @@ class Sharing(Method):
 
 
 @dataclass(frozen=True)
-class Jacobi(Sharing):
-    """The paper's Algorithm 1: all parties at once, no proximal term.  It may diverge; Proximal does not."""
-
-    adaptive: bool = False
-
-    @property
-    def adapts(self) -> bool:
-        return self.adaptive
-
-
-@dataclass(frozen=True)
-class PartyState:
+class SharingPartyState:
     """x (d,), and the past images of x that acceleration may combine, newest last."""
 
     x: Array
@@ -87,11 +76,11 @@ class SharingParty(PartySide):
         self.memory = memory
         self.solver: LocalSolver = choose_solver(block.features, block.penalty)
 
-    def start(self) -> PartyState:
+    def start(self) -> SharingPartyState:
         x = np.zeros(self.block.features.columns)
-        return PartyState(x, (x,))
+        return SharingPartyState(x, (x,))
 
-    def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
+    def respond(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[SharingPartyState, Share]:
         assert broadcast.vector is not None
         rho, tau, *coefficients = broadcast.scalars
         centre = combine(state.images[-len(coefficients) :], coefficients) if coefficients else state.images[-1]
@@ -103,9 +92,9 @@ class SharingParty(PartySide):
         slope = rho / (rho + tau)
         x = self.solver.solve((rho + tau) / features.rows, centre, slope * broadcast.vector, slope * adjoint)
         share = Share(broadcast.round, features.forward(x), np.array([penalty.value(x), stationarity]))
-        return PartyState(x, (*state.images, x)[-max(self.memory, 1) :]), share
+        return SharingPartyState(x, (*state.images, x)[-max(self.memory, 1) :]), share
 
-    def weights(self, state: PartyState) -> Array:
+    def weights(self, state: SharingPartyState) -> Array:
         return state.x
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
-from plait.methods.admm.sharing import PartyState, Sharing, SharingParty
+from plait.methods.admm.sharing import Sharing, SharingParty, SharingPartyState
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.release_gate import Book, digest
@@ -117,10 +117,10 @@ class PaperSide(PartySide):
         self.data = digest(block.features.matrix)
         self.clean = SharingParty(block, memory=0)
 
-    def start(self) -> PartyState:
+    def start(self) -> SharingPartyState:
         return self.clean.start()
 
-    def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
+    def respond(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[SharingPartyState, Share]:
         if broadcast.closing:
             return self.clean.respond(state, broadcast)
         moved, share = self.step(state, broadcast)
@@ -135,14 +135,14 @@ class PaperSide(PartySide):
             lambda stream: moved + self.noise.sample(sigma, stream) if sigma else moved,
         )
         scalars = np.array([self.block.penalty.value(x), share.scalars[1]])
-        return PartyState(x, (x,)), Share(broadcast.round, self.block.features.forward(x), scalars)
+        return SharingPartyState(x, (x,)), Share(broadcast.round, self.block.features.forward(x), scalars)
 
-    def step(self, state: PartyState, broadcast: Broadcast) -> tuple[Array, Share]:
+    def step(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[Array, Share]:
         """The x-update from the released weights, before noise."""
         after, share = self.clean.respond(state, broadcast)
         return after.x, share
 
-    def weights(self, state: PartyState) -> Array:
+    def weights(self, state: SharingPartyState) -> Array:
         return state.x
 
 
@@ -155,7 +155,7 @@ class PaperBallSide(PaperSide):
         check_unit_rows(block.features.matrix)
         super().__init__(mechanism, block, book)
 
-    def step(self, state: PartyState, broadcast: Broadcast) -> tuple[Array, Share]:
+    def step(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[Array, Share]:
         assert broadcast.vector is not None
         features, released = self.block.features, self.block.features.forward(state.x)
         feedback = to_ball(broadcast.vector - released, self.mechanism.feedback_bound())

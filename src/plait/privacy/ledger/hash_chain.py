@@ -28,14 +28,14 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class ChainEntry:
     seq: int
     kind: str
     body: Body
     hash: str
 
 
-class Journal:
+class HashChain:
     """The entries of one journal; use it inside `locked()`."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,14 +44,14 @@ class Journal:
         self.head_path = folder.with_name(folder.name + ".head.json")
 
     @contextmanager
-    def locked(self) -> Iterator[list[Entry]]:
+    def locked(self) -> Iterator[list[ChainEntry]]:
         """Hold the lock and give the verified entries; an unfinished append is finished first."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self._recover()
 
-    def append(self, entries: list[Entry], kind: str, body: Body) -> list[Entry]:
+    def append(self, entries: list[ChainEntry], kind: str, body: Body) -> list[ChainEntry]:
         """Write one entry durably and return the longer list; the lock must be held."""
         entry = _entry(entries, kind, body)
         self._write_head(entries, pending={"kind": kind, "body": body})
@@ -59,7 +59,7 @@ class Journal:
         self._write_head([*entries, entry])
         return [*entries, entry]
 
-    def _recover(self) -> list[Entry]:
+    def _recover(self) -> list[ChainEntry]:
         head = self._read_head()
         entries, torn = self._read()
         if head is None:
@@ -81,9 +81,9 @@ class Journal:
             body["torn"] = hashlib.sha256(torn).hexdigest()
         return self.append(entries, pending["kind"], body)
 
-    def _read(self) -> tuple[list[Entry], bytes]:
+    def _read(self) -> tuple[list[ChainEntry], bytes]:
         """The entries that fit together, and the bytes after the last of them; torn bytes must be named."""
-        entries: list[Entry] = []
+        entries: list[ChainEntry] = []
         torn: list[bytes] = []
         content = self.path.read_bytes() if self.path.exists() else b""
         for line in content.removesuffix(b"\n").split(b"\n") if content else []:
@@ -96,7 +96,7 @@ class Journal:
                 torn.append(line)
         return entries, b"\n".join(torn)
 
-    def _write_line(self, entry: Entry) -> None:
+    def _write_line(self, entry: ChainEntry) -> None:
         with self.path.open("a+b") as file:
             if file.tell() and not self._ends_a_line():
                 file.write(b"\n")
@@ -120,7 +120,7 @@ class Journal:
             raise self._damaged(f"its head file is not of version {VERSION}")
         return head
 
-    def _write_head(self, entries: list[Entry], pending: Body | None = None) -> None:
+    def _write_head(self, entries: list[ChainEntry], pending: Body | None = None) -> None:
         head = {
             "version": VERSION,
             "seq": len(entries),
@@ -160,9 +160,9 @@ def _sync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def _entry(entries: list[Entry], kind: str, body: Body) -> Entry:
+def _entry(entries: list[ChainEntry], kind: str, body: Body) -> ChainEntry:
     previous = entries[-1].hash if entries else START
-    return Entry(len(entries) + 1, kind, body, _hash(len(entries) + 1, previous, kind, body))
+    return ChainEntry(len(entries) + 1, kind, body, _hash(len(entries) + 1, previous, kind, body))
 
 
 def _hash(seq: int, previous: str, kind: str, body: Body) -> str:
@@ -170,7 +170,7 @@ def _hash(seq: int, previous: str, kind: str, body: Body) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: ChainEntry) -> bytes:
     content = {
         "version": VERSION,
         "seq": entry.seq,
@@ -181,7 +181,7 @@ def _line(entry: Entry) -> bytes:
     return json.dumps(content, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
-def _parse(line: bytes, entries: list[Entry]) -> Entry | None:
+def _parse(line: bytes, entries: list[ChainEntry]) -> ChainEntry | None:
     """The next entry of the chain, or None when the line is not that."""
     try:
         content = json.loads(line)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon
-from plait.privacy.ledger.hash_chain import Body, Entry, Journal, write_durably
+from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain, write_durably
 from plait.privacy.noise import Noise, Release
 
 
@@ -76,7 +76,7 @@ class Ledger:
         self.fingerprint = fingerprint
         self.budget = budget
         name = hashlib.sha256(f"{party}\0{fingerprint}".encode()).hexdigest()[:24]
-        self._journal = Journal(Path(root) / name)
+        self._journal = HashChain(Path(root) / name)
         with self._journal.locked() as entries:
             self._opened(entries)
 
@@ -164,7 +164,7 @@ class Ledger:
     def _file(self, charge: Charge) -> Path:
         return self._journal.folder / "releases" / f"{charge.key_id}.bin"
 
-    def _opened(self, entries: list[Entry]) -> list[Entry]:
+    def _opened(self, entries: list[ChainEntry]) -> list[ChainEntry]:
         """The entries with their opening; a ledger keeps the budget that it was opened with."""
         body = {"party": self.party, "fingerprint": self.fingerprint, "budget": self.budget.encode()}
         if not entries:

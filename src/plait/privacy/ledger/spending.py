@@ -6,7 +6,7 @@ from pathlib import Path
 
 from plait.errors import SettingError
 from plait.privacy.accounting import Cost
-from plait.privacy.ledger.hash_chain import Journal
+from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.ledger import Charge, decode_charge
 
 DEFAULT_DELTA = 1e-5
@@ -47,7 +47,7 @@ def read_spending(path: Path) -> list[Spending]:
     """Every ledger at or below `path`, verified; PrivacyError when one is damaged."""
     folder = path.parent if path.name == "journal.jsonl" else path
     candidates = [folder, *sorted(p for p in folder.iterdir() if p.is_dir())] if folder.is_dir() else []
-    found = [Journal(p) for p in candidates if (p / "journal.jsonl").exists()]
+    found = [HashChain(p) for p in candidates if (p / "journal.jsonl").exists()]
     if not found:
         raise SettingError(
             f"There must be a ledger at {path}. Found none. Name the folder that LedgerFolder(root, ...) was given, or "
@@ -56,7 +56,7 @@ def read_spending(path: Path) -> list[Spending]:
     return [_read(journal) for journal in found]
 
 
-def _read(journal: Journal) -> Spending:
+def _read(journal: HashChain) -> Spending:
     with journal.locked() as entries:
         opening = entries[0].body
         charges = tuple(decode_charge(e.body) for e in entries if e.kind == "reserve")

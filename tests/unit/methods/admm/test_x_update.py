@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from oracle import LOSSES, Problem, Terms, solve
 
 import plait
 from plait.methods.admm import x_update
 from plait.methods.admm.x_update import Composite, DualRidge, IterativeRidge, LocalSolver, PrimalRidge, choose_solver
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
+from tests.oracle import LOSSES, Problem, Terms, solve
 
 RIDGE_SOLVERS = [PrimalRidge, DualRidge, IterativeRidge, Composite]
 

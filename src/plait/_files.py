@@ -1,5 +1,9 @@
-"""Files that are either the old ones or the new ones, whatever happens in between."""
+"""Files that are either the old ones or the new ones, whatever happens in between, and that only their owner reads.
 
+Everything that plait keeps says something about somebody's data, so files have mode 0600 and folders 0700.
+"""
+
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -7,18 +11,43 @@ from typing import Any
 
 from plait.errors import StorageError
 
+FILE_MODE, FOLDER_MODE = 0o600, 0o700  # for the owner alone
 
-def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
-    """Write, fsync, rename; `private` makes a file that only its owner can read."""
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write, fsync, rename; StorageError where the disk does not take it, and the old file is still there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+    make_folder(path.parent)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"{path} must be writable. Found: {error.strerror}. Make room, or correct it.") from error
+
+
+def make_folder(path: Path) -> Path:
+    """The folder, made with its parents where it is not there; those are for the owner alone."""
+    try:
+        for folder in [*reversed(path.parents), path]:
+            if not folder.exists():
+                folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the folder {path} must be there, or can be made. Found: {error.strerror}.") from error
+    return path
+
+
+def open_private(path: Path, mode: str) -> Any:
+    """A file opened as `open` does, for bytes; a new one is for the owner alone."""
+    try:
+        return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
+    except OSError as error:
+        raise StorageError(f"{path} must be writable. Found: {error.strerror}.") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -32,7 +61,13 @@ def sync_folder(folder: Path) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """JSON with exact floats (Python writes the shortest text that reads back to the same number)."""
-    write_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    plain = json.loads(json.dumps(content))  # as it will be read
+    sealed = {**content, "sha256": _sum(plain)}
+    write_atomically(path, (json.dumps(sealed, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _sum(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def read_json(path: Path, what: str, version: int = 1) -> dict[str, Any]:
@@ -41,11 +76,16 @@ def read_json(path: Path, what: str, version: int = 1) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise StorageError(f"{what} must be at {path}. Found no such file.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"{what} must be readable JSON. Found {path}: {error}.") from error
     if not isinstance(content, dict) or content.get("format") != version:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise StorageError(
             f"{what} must have format {version}. Found {found!r} in {path}. Install the plait that wrote it."
+        )
+    if content.pop("sha256", None) != _sum(content):
+        raise StorageError(
+            f"{what} must be as plait wrote it. Found {path}, whose checksum is missing or wrong: it is damaged, or was "
+            "edited. Restore a copy of the whole folder."
         )
     return content

@@ -12,6 +12,32 @@ from blake3 import blake3
 from plait._types import Array
 
 NUMBER_BYTES = 8
+LARGEST = 1e100
+"""No number of a vector is larger: its square, summed over all rows, must still be a number."""
+NO_BOUND = 1e300
+"""Stands for a bound that does not exist; the only scalars beyond LARGEST are near it."""
+MOST_SCALARS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a message may be, known before it comes.
+
+    lengths   how many numbers its vector may have; empty where it must have none
+    scalars   how many scalars it may have; None where only MOST_SCALARS limits them
+    vector    whether it must have a vector
+    """
+
+    lengths: frozenset[int] = frozenset()
+    scalars: frozenset[int] | None = None
+    vector: bool = False
+
+    @classmethod
+    def of(cls, length: int | None, *scalars: int) -> "Form":
+        """One length, which then must come, or none; and these numbers of scalars."""
+        if length is None:
+            return cls(frozenset(), frozenset(scalars))
+        return cls(frozenset({length}), frozenset(scalars), vector=True)
 
 
 def _none() -> Array:
@@ -62,9 +88,13 @@ def raw(values: Array) -> memoryview:
 
 @dataclass(frozen=True)
 class Broadcast(Message):
-    """Coordinator to party.  A closing broadcast asks for a last measurement and moves nothing."""
+    """Coordinator to party.  A closing broadcast asks for a last measurement and moves nothing.
+
+    `expects` stays at the coordinator: what the answer may be.
+    """
 
     closing: bool = False
+    expects: Form | None = field(default=None, compare=False, kw_only=True, metadata={"cache": True})
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from plait._files import read_json, write_atomically
+from plait._files import read_json, write_json
 from plait.alignment import group
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions, Ids
@@ -39,6 +39,7 @@ BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""
 PLACES = 1 << 16
 PLACE = np.dtype("<u8")
+_MOST_SETS = 1000  # parties of one job
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,13 @@ class Aligner:
         key: bytes,
         consent: Consent,
         meter: Meter,
+        members: frozenset[str] | None = None,
+        optional: frozenset[str] = frozenset(),
     ) -> None:
+        """`members` are all that may bring a set, those in `optional` among them; None where nobody checks."""
+        self._members = members
+        self._optional = optional
+        self._distinct: set[str] = set()
         self.name = name
         self.folder = folder
         self._ids = ids
@@ -126,10 +133,14 @@ class Aligner:
     def _begin(self, parcel: Parcel) -> Parcel:
         sizes = read_sizes(parcel.data)
         own, most = len(self._ids.texts), self._options.max_rows
+        if self._members is not None and not self._members - self._optional <= set(sizes) <= self._members:
+            raise ProtocolError(
+                f"the sets of an alignment are those of {', '.join(sorted(self._members))}. Found {len(sizes)} others."
+            )
         if len(sizes) < 2 or sizes.get(self.name) != own or not all(1 <= n <= most for n in sizes.values()):
             raise ProtocolError(
                 f"an alignment must have two sets or more, the {own} ids of {self.name!r} among them, none larger than "
-                f"alignment.max_rows = {most}. Found {sizes}."
+                f"alignment.max_rows = {most}. Found {str(sizes)[:200]}."
             )
         if self._state.sizes not in ({}, sizes):
             raise ProtocolError(
@@ -143,14 +154,15 @@ class Aligner:
         owner, size = parcel.owner, self._size(parcel.owner)
         if parcel.count > BATCH or parcel.start + parcel.count > size:
             raise ProtocolError(f"at most {BATCH} of the {size} ids of {owner!r} can be asked for. Found more.")
+        taken = None if owner == self.name else self._complete(owner)  # before memory is taken for its order
         places = self._order(owner)[parcel.start : parcel.start + parcel.count]
-        if owner == self.name:
+        if taken is None:
             elements = group.hash_and_blind(self._ids.messages(places), self._secret.exponent)
             self._meter.skip(max(0, parcel.start - self._given))
             self._meter.add(len(places))
             self._given = parcel.start + len(places)
         else:
-            elements = self._complete(owner).records()[places].tobytes()
+            elements = taken.records()[places].tobytes()
         return replace(parcel, data=elements)
 
     def _take(self, parcel: Parcel) -> Parcel:
@@ -188,12 +200,12 @@ class Aligner:
             raise ProtocolError(f"{self._state.agreed} common samples were agreed on. Found {end}: nothing is shown.")
         if len(places) and (places[-1] >= size or not np.all(places[1:] > places[:-1])):
             raise ProtocolError("places must ascend within their set. Found others.")
-        if owner != self.name:
-            return replace(parcel, data=self._order(owner)[places].astype(PLACE).tobytes())
-        common = self._spool("common", PLACE.itemsize)
-        if len(places) and end > common.count:
-            common.append(_beyond(common, parcel, PLACE.itemsize))
-        return Parcel("trace", owner, 0, common.count)
+        known = self._spool("common" if owner == self.name else f"traced-{owner}", PLACE.itemsize)
+        _keep_once(known, parcel)
+        if owner == self.name:
+            return Parcel("trace", owner, 0, known.count)
+        self._complete(owner)
+        return replace(parcel, data=self._order(owner)[places].astype(PLACE).tobytes())
 
     def _check(self, parcel: Parcel) -> Parcel:
         seal = hmac.new(self._key, digestmod=hashlib.sha256)
@@ -222,6 +234,9 @@ class Aligner:
         taken = self._taken(owner)
         if taken.count != self._size(owner):
             raise ProtocolError(f"the whole set of {owner!r} must be here before it leaves. Found {taken.count} of it.")
+        if owner not in self._distinct:
+            _need_distinct(taken, owner)
+            self._distinct.add(owner)
         return taken
 
     def _taken(self, owner: str) -> Spool:
@@ -249,8 +264,7 @@ class Aligner:
     def _remember(self, state: _State) -> None:
         """On disk before anything that follows from it is sent."""
         if state != self._state:
-            data = json.dumps({"format": 1, **asdict(state)}).encode()
-            write_atomically(self._work / "state.json", data, private=True)
+            write_json(self._work / "state.json", {"format": 1, **asdict(state)})
             self._state = state
 
     def _set_meter(self) -> None:
@@ -274,12 +288,40 @@ def _beyond(spool: Spool, parcel: Parcel, size: int) -> bytes:
     return parcel.data[(spool.count - parcel.start) * size :]
 
 
+def _keep_once(known: Spool, parcel: Parcel) -> None:
+    """Keep the places of a parcel; those that came before must be the same, and new ones follow them in order.
+
+    So no more places are ever led back than were agreed on, however often it is asked.
+    """
+    places = np.frombuffer(parcel.data, PLACE)
+    if parcel.start > known.count:
+        raise ProtocolError(f"places must come in order. Found place {parcel.start} after {known.count}.")
+    held = known.records().view(PLACE)[:, 0]
+    again, new = np.split(places, [min(len(places), known.count - parcel.start)])
+    if not np.array_equal(held[parcel.start : parcel.start + len(again)], again):
+        raise ProtocolError("places that were led back must stay the same. Found others. Nothing is shown.")
+    if len(new):
+        if known.count and new[0] <= held[-1]:
+            raise ProtocolError("places must ascend within their set. Found others.")
+        known.append(new.tobytes())
+
+
+def _need_distinct(taken: Spool, owner: str) -> None:
+    """Raise ProtocolError where an element occurs twice: how often it comes back would tell which it was."""
+    elements = taken.records()
+    first = np.ascontiguousarray(elements[:, :8]).view("<u8")[:, 0]
+    values, counts = np.unique(first, return_counts=True)
+    alike = elements[np.isin(first, values[counts > 1])]
+    if len({row.tobytes() for row in alike}) < len(alike):
+        raise ProtocolError(f"the elements of a set must be different. Found one twice in the set of {owner!r}.")
+
+
 def read_sizes(data: bytes) -> dict[str, int]:
     """Sizes by party, from JSON; ProtocolError when it is something else."""
     try:
         sizes = json.loads(data)
     except (ValueError, RecursionError):
         sizes = None
-    if not isinstance(sizes, dict) or not all(type(n) is int for n in sizes.values()):
+    if not isinstance(sizes, dict) or len(sizes) > _MOST_SETS or not all(type(n) is int for n in sizes.values()):
         raise ProtocolError("the sizes of all sets must be whole numbers by party. Found something else.")
     return sizes

@@ -4,6 +4,7 @@ alignment.json   sizes of all sets, number of common samples, checksum of the id
 order.npy        row numbers of the party's file (n,), ordered by id
 """
 
+import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +38,9 @@ class Order:
         buffer = io.BytesIO()
         np.save(buffer, self.rows)
         write_atomically(folder / "order.npy", buffer.getvalue())
-        content = {"format": 1, "sizes": dict(self.sizes), "common": len(self.ids), "checksum": ids.checksum}
+        seal = hashlib.sha256(buffer.getvalue()).hexdigest()
+        counted = {"common": len(self.ids), "checksum": ids.checksum}
+        content = {"format": 1, "sizes": dict(self.sizes), **counted, "order": seal}
         write_json(folder / "alignment.json", content)
 
     @staticmethod
@@ -53,6 +56,15 @@ class Order:
                 f"the ids must be those that were aligned in {folder}. Found others: the file, or its id rules, have "
                 "changed. Restore them, or start over with --fresh."
             )
-        rows = np.load(folder / "order.npy", allow_pickle=False)
+        try:
+            data = (folder / "order.npy").read_bytes()
+        except OSError as error:
+            raise StorageError(f"{folder / 'order.npy'} must be readable. Found: {error.strerror}.") from error
+        if hashlib.sha256(data).hexdigest() != content.get("order"):
+            raise StorageError(
+                f"{folder / 'order.npy'} must be the order that was aligned. Found it damaged, or of another run. Restore "
+                "the folder, or start over with --fresh."
+            )
+        rows = np.load(io.BytesIO(data), allow_pickle=False)
         places = np.searchsorted(ids.rows, rows)  # a party's rows ascend
         return cls(rows, tuple(ids.texts[i] for i in places), content["sizes"])

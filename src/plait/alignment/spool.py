@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._files import make_folder, open_private
 from plait.errors import StorageError
 
 
@@ -23,8 +24,8 @@ class Spool:
     def append(self, data: bytes) -> None:
         """Add whole records; they survive a power cut when this returns."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
+            make_folder(self.path.parent)
+            with open_private(self.path, "ab") as file:
                 file.write(data)
                 file.flush()
                 os.fdatasync(file.fileno())

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from plait.cli.failures import reports_errors
+from plait.errors import CertificateError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
@@ -31,12 +32,14 @@ def init(
 @app.command()
 @reports_errors
 def request(
-    name: Annotated[str, typer.Argument(help="Your name, as in the job file.")], folder: In = Path("certs")
+    name: Annotated[str, typer.Argument(help="Your name, as in the job file.")],
+    folder: In = Path("certs"),
+    renew: Annotated[bool, typer.Option("--renew", help="A new key beside the old one, which works until then.")] = False,
 ) -> None:
     """Make your private key, which stays here, and a request for the label party to sign."""
-    path = certificates.make_request(Folder(folder), name)
+    path = certificates.make_request(Folder(folder), name, renew)
     _show(path)
-    typer.echo(f"Send {path} to the label party and read them the fingerprint. {Folder(folder).key(name)} stays here.")
+    typer.echo(f"Send {path} to the label party and read them the fingerprint. The private key stays here.")
 
 
 @app.command()
@@ -45,11 +48,54 @@ def sign(
     file: Annotated[Path, typer.Argument(help="The .csr file that a party sent.")],
     folder: In = Path("certs"),
     days: Annotated[int, typer.Option(help="For how long it is valid.")] = certificates.PARTY_DAYS,
+    name: Annotated[str, typer.Option(help="The name that the request must carry.")] = "",
+    fingerprint: Annotated[str, typer.Option(help="The fingerprint that the party read out; asked for otherwise.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Sign without comparing: for tests on one machine.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="The same party has a new key.")] = False,
 ) -> None:
     """Sign a party's request, after comparing its fingerprint with the party on the phone."""
-    path = certificates.sign_request(Folder(folder), file, days)
+    _confirm(file, name, fingerprint, yes)
+    place = Folder(folder)
+    own = certificates.name_of(certificates.read_request(file)) == place.owner
+    path = certificates.sign_request(place, file, days, renew, own=own and renew and place.request(place.owner) == file)
     _show(path)
     typer.echo(f"Send {path} back. Anyone may see it; it works only together with the key that made the request.")
+
+
+def _confirm(file: Path, name: str, fingerprint: str, yes: bool) -> None:
+    """Show who asks, and raise CertificateError unless it was said that this is right."""
+    _show(file)
+    request_ = certificates.read_request(file)
+    found, shown = certificates.name_of(request_), certificates.fingerprint(request_)
+    if name and name != found:
+        raise CertificateError(f"the request must be of {name!r}. Found {found!r}. Nothing was signed.")
+    if fingerprint:
+        if "".join(fingerprint.split()).lower() != "".join(shown.split()):
+            raise CertificateError(f"the fingerprint must be {shown}. Found {fingerprint[:80]!r}. Nothing was signed.")
+    elif not yes and not _agreed(f"Does the party {found!r} read out this fingerprint? Sign it?"):
+        raise CertificateError(
+            "a request is signed once its fingerprint was compared. Found no agreement. Give --fingerprint, or answer y."
+        )
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return typer.confirm(question)
+    except typer.Abort:
+        return False
+
+
+@app.command()
+@reports_errors
+def revoke(
+    name: Annotated[str, typer.Argument(help="The party whose certificates no longer count.")],
+    folder: In = Path("certs"),
+    older: Annotated[bool, typer.Option("--older", help="All but its newest one: after a renewal.")] = False,
+) -> None:
+    """Revoke a party's certificates; a running coordinator refuses them from its next handshake on."""
+    place = Folder(folder)
+    count = certificates.revoke(place, name, older)
+    typer.echo(f"{count} certificate(s) of {name!r} revoked. The list is {place.revoked}: keep it beside ca.crt.")
 
 
 @app.command()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from plait._files import make_folder
+from plait._names import check_run
 from plait._version import __version__
 from plait.alignment.aligner import Aligner, Consent
 from plait.alignment.meeting import Meeting, Member
@@ -14,6 +16,7 @@ from plait.alignment.order import Order
 from plait.deployment.assembly import load_ids
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.law import ALIGNMENT, Tally, need_phase
 from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run
@@ -24,6 +27,10 @@ from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, 
 from plait.transports.server import Hub, Terms
 
 ALIGN = "align"
+_MORE_ALIGNMENTS = (
+    "Every alignment lets the others test ids for membership (docs/threat-model.md). If that is wanted, raise "
+    "trust.max_alignments in the party file."
+)
 _TELLING = 30.0
 
 
@@ -41,9 +48,7 @@ class AligningParty:
     def ready(self) -> Ready:
         return Ready(0, "", 0)
 
-    @property
-    def lengths(self) -> frozenset[int]:
-        return frozenset({self.ready.rows})
+    agreement = ALIGNMENT
 
     def receive(self, parcel: Parcel) -> Parcel:
         self._note("received", parcel)
@@ -53,7 +58,7 @@ class AligningParty:
 
     ask = receive
 
-    def answer(self, seq: int, broadcast: Broadcast) -> Share:
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
         raise ProtocolError(f"this party is here to be aligned. Found exchange {seq} of a training.")
 
     def look_up(self, query: Query) -> Share:
@@ -107,13 +112,24 @@ class Guest:
 
     def folder(self, run: str) -> Path:
         """Where this party keeps its alignment of a run."""
-        return self.file.path(self.file.runs) / run / self.name / "alignment"
+        return self.file.path(self.file.runs) / check_run(run) / self.name / "alignment"
+
+    def count(self, run: str) -> None:
+        """One more alignment with these ids, unless it goes on with one that was counted."""
+        if not self.folder(run).exists():
+            tally = Tally(self.file)
+            tally.spend("alignments", 1, self.file.trust.max_alignments, _MORE_ALIGNMENTS, at_once=1)
+            make_folder(self.folder(run))
 
     def _aligner(self, run: str, key: str) -> Aligner:
         assert self._job.alignment is not None
         meter = Meter(self._tell)
         folder = self.folder(run)
-        return Aligner(self.name, self.ids, folder, self._job.alignment, bytes.fromhex(key), self._consent, meter)
+        members = frozenset({COORDINATOR, *self._job.parties})
+        optional = frozenset({self._job.coordinator.name})  # where the coordinator brings the label party's columns
+        return Aligner(
+            self.name, self.ids, folder, self._job.alignment, bytes.fromhex(key), self._consent, meter, members, optional
+        )
 
     def _tell(self, pace: Pace) -> None:
         facts = {"party": self.name, "blinded": pace.done, "of": pace.total}
@@ -130,8 +146,10 @@ class Visits:
         self._party: AligningParty | None = None
 
     def join(self, welcome: Welcome) -> AligningParty:
+        need_phase(welcome, ALIGN)
         if self._party is None or welcome.run != self.run:
             self.close()
+            self._guest.count(welcome.run)
             self.run, self._audit = welcome.run, self._guest.audit(welcome.run)
             self._party = self._guest.join(welcome.run, welcome.key, self._audit)
         return self._party

@@ -1,12 +1,13 @@
 """From a job file and a party file to a Party, and to the labels."""
 
-import zlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from blake3 import blake3
 
 from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
@@ -38,9 +39,16 @@ class Rows:
 
     @property
     def checksum(self) -> int:
-        """CRC-32 of the matrix: a run resumed on other data is refused."""
-        matrix = self.matrix.data if sp.issparse(self.matrix) else self.matrix
-        return zlib.crc32(np.ascontiguousarray(matrix).reshape(-1).view(np.uint8).data)
+        """63 bits of BLAKE3 over ids, columns, and all of the matrix: a run resumed on other data is refused."""
+        sparse = sp.issparse(self.matrix)
+        arrays = [self.matrix.data, self.matrix.indices, self.matrix.indptr] if sparse else [self.matrix]
+        heading = [sparse, self.matrix.shape, self.columns, [str(array.dtype) for array in arrays]]
+        seal = blake3(json.dumps(heading).encode())
+        for array in arrays:
+            seal.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        for text in self.ids:
+            seal.update(text.encode() + b"\0")
+        return int.from_bytes(seal.digest(length=8), "little") >> 1
 
 
 def load_ids(job: Job, file: PartyFile) -> Ids:

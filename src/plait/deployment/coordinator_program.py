@@ -35,7 +35,7 @@ from plait.deployment.run_folder import (
     plain_rounds,
 )
 from plait.deployment.stored_party import StoredParty
-from plait.errors import InputError, PlaitError, StorageError, TransportError
+from plait.errors import InputError, PlaitError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Share
 from plait.problem.metrics import metrics
 from plait.training.history import Round
@@ -125,7 +125,17 @@ class _Run:
         rows = len(self.labels.ids)
         lengths = self.job.method.lengths(rows) | {rows}
         terms = Terms(
-            remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows), lengths
+            remote,
+            self.job.digest,
+            "fit",
+            self.name,
+            self.key,
+            rows,
+            self.ids,
+            self._patience,
+            window(rows),
+            lengths,
+            wire=self.job.run.wire,
         )
         self.hub = Hub(terms, self._note)
         for name in remote:
@@ -154,7 +164,7 @@ class _Run:
             job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
             if assigned.briefing is not None:
                 transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
-            return conduct(
+            done = conduct(
                 assigned.task,
                 job.method,
                 job.policy,
@@ -164,6 +174,15 @@ class _Run:
                 job.run.wire,
                 lambda: transport.seconds,
             )
+            transport.settle()
+            return done
+        except PlaitError:
+            raise
+        except (ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError) as error:
+            raise ProtocolError(
+                "every share must be of numbers that a step can be made of. Found shares that pass every rule and "
+                f"still cannot be computed with: {error}. A party is faulty, or not honest. They were not kept."
+            ) from error
         finally:
             journal.close()
 

@@ -27,6 +27,7 @@ from plait.training.precision import need_wire
 from plait.training.stopping import Stopping
 
 FORMAT = 1
+_LARGEST_FILE = 1 << 20  # bytes of a job or party file
 _SECTIONS = ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run", "privacy")
 
 
@@ -128,10 +129,14 @@ class TrustOptions:
     """What this party insists on.
 
     min_columns  a party with fewer columns refuses to start: one column times a number is sent as it is
+    max_rounds   rounds that this party answers on its data, over all jobs and runs; 0 for no limit
+    max_alignments   alignments that this party takes part in with its ids, over all runs; 0 for no limit
     max_queries  scores that this party gives a prediction service per minute; 0 for no limit
     """
 
     min_columns: int = 2
+    max_rounds: int = 1000
+    max_alignments: int = 20
     max_queries: int = 0
 
 
@@ -239,10 +244,14 @@ def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile
 
 def _read(path: Path, what: str) -> dict[str, Any]:
     try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise ConfigError(f"{what} must be at most {_LARGEST_FILE} bytes long. Found {path}, which is larger.")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{what} must be at {path}. Found: {error.strerror}. `plait init` writes one.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML, UTF-8, a NUL in the path, or nested too deep
+        if isinstance(error, ConfigError):
+            raise
         raise ConfigError(f"{what} must be TOML. Found {path}: {error}.") from error
 
 

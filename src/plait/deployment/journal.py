@@ -1,9 +1,9 @@
 """An append-only file of numbered records: what a run must not forget between two messages.
 
-    record   "PLJ2" | seq u64 | size u64 | check of the payload u32 | payload
+    record   "PLJ3" | seq u64 | size u64 | check u32 | payload
 
-The check is the CRC-32 of the sum of the payload's pages, byte by byte: it is ten times as fast as a CRC of them all,
-and notices as well when a page did not reach the disk.
+The check is the CRC-32 of seq, size, and the sum of the payload's pages, byte by byte: it is ten times as fast as a CRC
+of them all, and notices as well when a page did not reach the disk.
 
 `append` writes at once, so that killing the process loses nothing; `append_behind` lets a worker write.  Making
 records durable against a power cut (fsync) takes milliseconds, so the worker does it for all records at hand while
@@ -11,6 +11,7 @@ the peers compute.  At most `lag` records may still be on their way: peers keep 
 cut short by a crash is dropped when the journal is opened again.
 """
 
+import contextlib
 import os
 import struct
 import threading
@@ -19,15 +20,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from plait._files import sync_folder
+from plait._files import make_folder, open_private, sync_folder
 from plait.deployment.state import Buffer
 from plait.errors import StorageError
 
 _RECORD = struct.Struct("<4sQQI")
-_MAGIC = b"PLJ2"
+_MAGIC = b"PLJ3"
 _PAGE = 4096
 
 
@@ -45,8 +47,8 @@ class Journal:
     def __init__(self, path: Path, lag: int = 1) -> None:
         self.path = path
         new = not path.exists()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
+        make_folder(path.parent)
+        self._file = open_private(path, "ab")
         if new:
             sync_folder(path.parent)
         self.bytes = self._drop_torn_tail()
@@ -54,7 +56,7 @@ class Journal:
         self._jobs: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._replacing = False
-        self._failure: OSError | None = None
+        self._failure: OSError | StorageError | None = None
         self._closing = False
         self._worker = threading.Thread(target=self._work, name="plait-journal", daemon=True)
         self._worker.start()
@@ -62,7 +64,10 @@ class Journal:
     def append(self, seq: int, parts: list[Buffer]) -> None:
         """Write one record; it survives the death of this process at once."""
         self._wait(lambda: not self._replacing)  # what is written before the journal is forgotten would be lost
-        self._write(seq, parts)
+        try:
+            self._write(seq, parts)
+        except OSError as error:
+            self._failure = error
         self._submit(lambda: None)
 
     def append_behind(self, seq: int, make_parts: Callable[[], list[Buffer]]) -> None:
@@ -79,12 +84,15 @@ class Journal:
         self._wait(lambda: not self._jobs)
 
     def close(self) -> None:
-        self.settle()
+        """End the worker; a journal that could not be written has said so before."""
+        with contextlib.suppress(StorageError):
+            self.settle()
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._worker.join()
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _submit(self, job: Callable[[], None]) -> None:
         with self._changed:
@@ -109,7 +117,7 @@ class Journal:
                 for job in jobs:
                     job()
                 self._make_durable()
-            except OSError as error:
+            except (OSError, StorageError) as error:
                 self._failure = error
             with self._changed:
                 for _ in jobs:
@@ -124,7 +132,7 @@ class Journal:
 
     def _write(self, seq: int, parts: list[Buffer]) -> None:
         size = sum(len(part) for part in parts)
-        self._file.write(_RECORD.pack(_MAGIC, seq, size, _check(parts)))
+        self._file.write(_RECORD.pack(_MAGIC, seq, size, _check(parts, seq, size)))
         for part in parts:
             self._file.write(part)
         self._file.flush()
@@ -141,7 +149,7 @@ class Journal:
     def records(self) -> Iterator[Record]:
         """Every whole record, oldest first."""
         with self.path.open("rb") as file:
-            while (record := _read(file.read, self.path)) is not None:
+            while (record := _read(file, self.path)) is not None:
                 yield record
 
     def _drop_torn_tail(self) -> int:
@@ -183,7 +191,7 @@ def window(rows: int) -> int:
     return max(2, min(_LONGEST_WINDOW, _WINDOW_BYTES // (8 * rows)))
 
 
-def _check(parts: Iterable[Buffer]) -> int:
+def _check(parts: Iterable[Buffer], seq: int, size: int) -> int:
     total, at = np.zeros(_PAGE, np.uint8), 0
     for part in parts:
         data = np.frombuffer(part, np.uint8)
@@ -194,16 +202,18 @@ def _check(parts: Iterable[Buffer]) -> int:
         total += data[lead : data.size - rest.size].reshape(pages, _PAGE).sum(axis=0, dtype=np.uint8)
         total[: rest.size] += rest
         at += data.size
-    return zlib.crc32(total.tobytes())
+    return zlib.crc32(total.tobytes(), zlib.crc32(struct.pack("<QQ", seq, size)))
 
 
-def _read(read: Callable[[int], bytes], path: Path) -> Record | None:
+def _read(file: BinaryIO, path: Path) -> Record | None:
     """The next record; None at the end or where the last write was cut short."""
-    header = read(_RECORD.size)
+    header = file.read(_RECORD.size)
     if len(header) < _RECORD.size or not any(header):
         return None
     magic, seq, size, check = _RECORD.unpack(header)
     if magic != _MAGIC:
         raise StorageError(f"the journal {path} must hold records. Found something else. Start a fresh run.")
-    payload = read(size)
-    return Record(seq, payload) if len(payload) == size and _check([payload]) == check else None
+    if size > os.fstat(file.fileno()).st_size - file.tell():
+        return None
+    payload = file.read(size)
+    return Record(seq, payload) if len(payload) == size and _check([payload], seq, size) == check else None

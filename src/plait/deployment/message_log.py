@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from plait._files import make_folder, open_private
+from plait._names import plain
 from plait.errors import StorageError
 from plait.messages import Message
 
@@ -32,10 +34,10 @@ class AuditLog:
     """Appends to a log; opening an existing one checks it first."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         self._path = path
         self._lock = threading.Lock()
-        self._file = path.open("ab")
+        self._file = open_private(path, "ab")
         self._file.truncate(path.read_bytes().rfind(b"\n") + 1)  # drop a line that a crash cut short
         self._seal = _FIRST
         for entry in read_log(path):
@@ -64,7 +66,8 @@ class AuditLog:
 
     def note(self, what: str, **facts: Any) -> None:
         """Record anything else that matters: start, resume, refusals, the end."""
-        line = {"time": _now(), "what": what, **facts}
+        short = {key: plain(value) if isinstance(value, str) else value for key, value in facts.items()}
+        line = {"time": _now(), "what": what, **short}
         self._submit(lambda: self._write(line))
         self.settle()
 
@@ -128,7 +131,7 @@ def read_log(path: Path) -> Iterator[LogLine]:
         try:
             line = json.loads(text)
             seal = line.pop("seal")
-        except (ValueError, KeyError, AttributeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             raise StorageError(f"line {number} of {path} must be a sealed entry. Found another text.") from None
         if seal != _seal(previous, line):
             raise StorageError(f"the audit log {path} must be unbroken. Found line {number} changed or out of place.")

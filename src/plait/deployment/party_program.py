@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from plait._threads import blas_threads
+from plait._names import check_run
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.data.tables import keyed_digest
@@ -12,22 +13,23 @@ from plait.deployment.align import ALIGN, AligningParty, Guest, Visits
 from plait.deployment.assembly import Rows, load_rows, make_party
 from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.law import MOST_RUNS, Tally, need_phase, told_results
 from plait.deployment.progress import Progress
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder, Status
 from plait.deployment.stored_party import StoredParty
-from plait.errors import TransportError
+from plait.errors import ProtocolError, TransportError
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
 
 
 def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
     """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
-    folder = RunFolder(file.path(file.runs) / run / file.name)
+    folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
-    clip = job.policy.clips(job.parties).get(file.name)
-    return StoredParty(make_party(job, file, rows), folder, rows, ids, clip, lasting)
+    tally = Tally(file) if lasting else None
+    return StoredParty(job, make_party(job, file, rows), folder, rows, ids, tally, file.trust.max_rounds)
 
 
 def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
@@ -53,12 +55,12 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             finished = link.serve(hello, visit.join)
             while finished.ok and finished.details.get("phase") == ALIGN:
                 finished = link.serve(hello, visit.join)
+            folder = next(iter(visit.opened.values())).folder if visit.opened else None
         finally:
             visit.close()
-    if not finished.ok:
+    if not finished.ok or folder is None:
         raise TransportError(f"the run ended at the coordinator: {finished.reason}")
-    folder = next(reversed(visit.opened.values())).folder
-    write_report(folder.path, job, finished.details)
+    write_report(folder.path, job, told_results(finished.details))
     progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")
     say_guarantees(job, [file.name], progress)
     return folder.path
@@ -75,13 +77,19 @@ class _Visit:
         self._rows = load_rows(job, file) if self._guest is None else None  # bad input ends before anyone is called
         self._alignments = None if self._guest is None else Visits(self._guest)
         self.opened: dict[str, StoredParty] = {}
+        self._runs: set[str] = set()
 
     def join(self, welcome: Welcome) -> AligningParty | StoredParty:
         """The side of a run that the coordinator asks for: to be aligned, or to train."""
+        need_phase(welcome, "fit", *([] if self._guest is None else [ALIGN]))
+        if len({*self._runs, welcome.run}) > MOST_RUNS:
+            raise ProtocolError(f"one start of this program joins {MOST_RUNS} runs. Found another. Start it again.")
+        self._runs.add(welcome.run)
         if self._alignments is not None and welcome.phase == ALIGN:
             return self._alignments.join(welcome)
         if welcome.run not in self.opened:
             self._end_alignment()
+            self._close_opened()
             rows = self._rows
             if rows is None:
                 assert self._guest is not None
@@ -96,8 +104,13 @@ class _Visit:
 
     def close(self) -> None:
         self._end_alignment()
+        self._close_opened()
+
+    def _close_opened(self) -> None:
+        """A coordinator that begins a new run has left the one before."""
         for participant in self.opened.values():
             participant.close()
+        self.opened = {}
 
     def _end_alignment(self) -> None:
         if self._alignments is not None:

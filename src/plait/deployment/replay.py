@@ -7,7 +7,7 @@ run where it ended before.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +49,7 @@ class Journaled:
         self._audit = audit
         self._replay = journal.records()
         self._seq = 0
+        self._unsettled: tuple[int, Callable[[], list[state.Buffer]]] | None = None
         self._began = time.perf_counter()
         self.seconds = 0.0
         """How long the run had taken at the end of the last exchange, without the time between a kill and a restart."""
@@ -57,6 +58,7 @@ class Journaled:
         before = self._recorded(requests)
         if before is not None:
             return before
+        self.settle()
         self._seq += 1
         for name, broadcast in requests.items():
             self._audit.message("sent", name, self._seq, broadcast)
@@ -66,15 +68,29 @@ class Journaled:
             self._audit.message("received", name, self._seq, share)
         self._audit.catch_up()
         told = {name: share for name, share in shares.items() if name not in self._local}
-        self._journal.append_behind(self._seq, lambda: _record(requests, told, seconds))
+        self._unsettled = (self._seq, lambda: _record(requests, told, seconds))
         return shares
+
+    def settle(self) -> None:
+        """Write the last exchange: the loop has taken its shares, so a restart can take them, too.
+
+        Shares that nothing can be computed with never reach the journal: a restart asks again.
+        """
+        if self._unsettled is not None:
+            self._journal.append_behind(*self._unsettled)
+            self._unsettled = None
 
     def _recorded(self, requests: Mapping[str, Broadcast]) -> dict[str, Share] | None:
         """The answers from before a restart, if this exchange took place then."""
         record = next(self._replay, None)
         if record is None:
             return None
-        exchange: Exchange = state.decode(record.payload)
+        exchange = state.decode(record.payload)
+        if not isinstance(exchange, Exchange) or record.seq != self._seq + 1:
+            raise StorageError(
+                f"the journal must hold exchange {self._seq + 1} next. Found {record.seq}, or something else. It is damaged: "
+                "restore the run folder, or start over with --fresh."
+            )
         self._seq, self.seconds = record.seq, exchange.seconds
         self._began = time.perf_counter() - exchange.seconds
         if exchange.asked != _digests(requests):

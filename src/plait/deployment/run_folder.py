@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from plait._files import read_json, write_json
+from plait._files import make_folder, open_private, read_json, write_json
 from plait._types import Array
 from plait._version import __version__
 from plait.errors import StorageError
@@ -65,8 +65,8 @@ class RunFolder:
 
     def begin(self, status: Status) -> Status:
         """Create the folder, or reopen it when it holds the same run of the same job on the same data."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
+        make_folder(self.path)
+        self.lock()
         if not (self.path / "run.json").exists():
             started = datetime.now(UTC).isoformat()
             self.write(replace(status, started=started))
@@ -85,7 +85,10 @@ class RunFolder:
     def status(self) -> Status:
         content = read_json(self.path / "run.json", "a run's status")
         known = {f.name for f in fields(Status)}
-        return Status(**{key: value for key, value in content.items() if key in known})
+        try:
+            return Status(**{key: value for key, value in content.items() if key in known})
+        except TypeError as error:
+            raise StorageError(f"{self.path / 'run.json'} must say how the run stands. Found: {error}.") from None
 
     def write(self, status: Status) -> None:
         write_json(self.path / "run.json", {"format": 1, **asdict(status)})
@@ -104,6 +107,11 @@ class RunFolder:
     def weights(self) -> tuple[tuple[str, ...], Array, float | None]:
         """The names of the columns, the weights (d,), bit for bit, and where rows are clipped."""
         content = read_json(self.path / "weights.json", "a party's weights")
+        if (content["party"], content["run"]) != (self.path.name, self.path.parent.name):
+            raise StorageError(
+                f"{self.path / 'weights.json'} must be of this party and run. Found {content['party']!r} and "
+                f"{content['run']!r}. Restore the folder."
+            )
         return tuple(content["columns"]), np.array(content["weights"], dtype=np.float64), content["clip"]
 
     def write_model(self, intercept: float, loss: str, parties: tuple[str, ...], result: dict[str, Any]) -> None:
@@ -124,10 +132,11 @@ class RunFolder:
             self._lock.close()
             self._lock = None
 
-    def _take_lock(self) -> None:
+    def lock(self) -> None:
+        """Be the only process that writes here; StorageError when another is."""
         if self._lock is not None:
             return
-        lock = (self.path / ".lock").open("wb")
+        lock = open_private(self.path / ".lock", "wb")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from plait._files import write_atomically
+from plait._names import check_run
 from plait._types import Array
 from plait._version import __version__
 from plait.data import preparation
@@ -18,14 +19,16 @@ from plait.data.tables import keyed_digest
 from plait.deployment.assembly import Rows, prepare_rows, read_file
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.law import PREDICTION, SERVICE, need_phase
 from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
 from plait.errors import InputError, ProtocolError, StorageError, TransportError
-from plait.messages import Broadcast, Parcel, Share
+from plait.messages import Broadcast, Form, Parcel, Share
 from plait.problem.features import clip_rows
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
+from plait.transports.law import Agreement
 from plait.transports.server import Hub, Terms
 
 PREDICT, SERVE = "predict", "serve"
@@ -35,10 +38,15 @@ LIMIT_REACHED = -1.0
 class Scorer:
     """A party's trained part and some of its rows: answers with D_m x_m, never with D_m or x_m."""
 
-    def __init__(self, job: Job, file: PartyFile, run: str, key: str, rows_file: str) -> None:
-        folder = RunFolder(file.path(file.runs) / run / file.name)
+    def __init__(
+        self, job: Job, file: PartyFile, run: str, key: str, rows_file: str, agreement: Agreement = PREDICTION
+    ) -> None:
+        self.agreement = agreement
+        folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
+        folder.lock()  # one process writes here: a second one would break the sealed log
+        self._folder = folder
         columns, weights, clip = folder.weights()
         self.rows: Rows = prepare_rows(file, read_file(file, rows_file), preparation.load(folder.path))
         if self.rows.columns != columns:
@@ -53,11 +61,7 @@ class Scorer:
     def ready(self) -> Ready:
         return Ready(len(self.rows.ids), self._ids, 0)
 
-    @property
-    def lengths(self) -> frozenset[int]:
-        return frozenset({len(self.rows.ids)})
-
-    def answer(self, seq: int, broadcast: Broadcast) -> Share:
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
         self._audit.note("scored", rows=len(self.rows.ids))
         return Share(broadcast.round, self.part)
 
@@ -79,6 +83,11 @@ class Scorer:
 
     def finish(self, finished: Finished) -> None:
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
+
+    def close(self) -> None:
+        """Let another program use the folder."""
+        self._audit.close()
+        self._folder.release()
 
 
 class Allowance:
@@ -130,7 +139,7 @@ def _shown(value: float, decimals: int | None) -> str:
 def trained(job: Job, file: PartyFile, run: str) -> RunFolder:
     """The coordinator's folder of a finished run: the newest of this job, or the one named."""
     runs = file.path(file.runs)
-    found = RunFolder(runs / run / COORDINATOR) if run else find_run(runs, COORDINATOR, job.digest, ("finished",))
+    found = RunFolder(runs / check_run(run) / COORDINATOR) if run else find_run(runs, COORDINATOR, job.digest, ("finished",))
     if found is None or not (found.path / "model.json").exists():
         raise StorageError(f"{runs} must hold a finished run of this job. Found none. Train first, or name one: --run.")
     return found
@@ -152,10 +161,16 @@ def predict(
     table = read_file(file, rows or file.data.score)
     scorers = {f.name: Scorer(job, f, status.run, key, rows if f is file and rows else f.data.score) for f in local}
     digest = keyed_digest(table.ids, bytes.fromhex(key))
-    for name, scorer in scorers.items():
-        if scorer.ready.ids != digest:
-            raise InputError(f"all parties must bring the same new rows in the same order. Found others at {name!r}.")
-    parts = {name: scorer.answer(1, Broadcast(0)) for name, scorer in scorers.items()}
+    try:
+        for name, scorer in scorers.items():
+            if scorer.ready.ids != digest:
+                raise InputError(
+                    f"all parties must bring the same new rows in the same order. Found others at {name!r}."
+                )
+        parts = {name: scorer.answer(1, Broadcast(0)) for name, scorer in scorers.items()}
+    finally:
+        for scorer in scorers.values():
+            scorer.close()
     remote = tuple(name for name in job.parties if name not in scorers)
     if listen is not None and remote:
         terms = Terms(remote, job.digest, PREDICT, status.run, key, table.rows, digest, job.coordinator.patience)
@@ -173,7 +188,7 @@ def _ask_everyone(terms: Terms, listen: Listen, progress: Progress) -> dict[str,
     hub.open(listen.address, listen.security)
     progress.say(f"waiting for {', '.join(terms.parties)} on {listen.address}")
     try:
-        shares = hub.ask(1, dict.fromkeys(terms.parties, Broadcast(0)))
+        shares = hub.ask(1, dict.fromkeys(terms.parties, Broadcast(0, expects=Form.of(terms.rows, 0))))
         hub.finish(Finished(True, f"{terms.rows} rows scored", {}), lambda _: None, 10.0)
         return shares
     finally:
@@ -186,16 +201,25 @@ def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, p
 
     def join(welcome: Welcome) -> Scorer:
         key = f"{welcome.run} {welcome.key}"
+        need_phase(welcome, purpose)
         if key not in opened:
+            for before in opened.values():
+                before.close()
+            opened.clear()
             source = rows or file.data.score or file.data.file
-            opened[key] = Scorer(job, file, welcome.run, welcome.key, source)
+            agreement = SERVICE if purpose == SERVE else PREDICTION
+            opened[key] = Scorer(job, file, welcome.run, welcome.key, source, agreement)
             progress.say(f"{file.name}: {len(opened[key].rows.ids)} rows ready, model of run {welcome.run}")
         return opened[key]
 
     link = Link(
         dial.address, job.coordinator.name, dial.security, job.coordinator.patience, lambda w, **f: progress.event(w, f)
     )
-    finished = link.serve(Hello(PROTOCOL, __version__, file.name, job.digest, purpose), join)
+    try:
+        finished = link.serve(Hello(PROTOCOL, __version__, file.name, job.digest, purpose), join)
+    finally:
+        for scorer in opened.values():
+            scorer.close()
     if not finished.ok:
         raise TransportError(f"the coordinator ended: {finished.reason}")
     progress.say(f"{file.name}: {finished.reason}")
@@ -212,5 +236,5 @@ def combine(job: Job, intercept: float, shares: dict[str, Share], count: int) ->
             raise ProtocolError(f"party {name!r} must answer with scores. Found none.")
         total += share.vector
         limited = limited or bool((share.scalars < 0).any())
-        unknown |= {int(place) for place in share.scalars if place >= 0}
+        unknown |= {int(place) for place in share.scalars if 0 <= place < count}
     return total, unknown, limited

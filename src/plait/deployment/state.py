@@ -8,11 +8,14 @@ No pickle: decoding builds only dataclasses of this package, from their fields. 
 
 import importlib
 import json
+import math
 import struct
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from blake3 import blake3
 
 from plait.errors import StorageError
 
@@ -21,6 +24,9 @@ _MAGIC, _VERSION = b"PLTS", 2  # version 1 named classes by modules that have mo
 _HEADING = _MAGIC + bytes([_VERSION])
 _SIZE = struct.Struct("<Q")
 _KINDS = "fiub"
+_SEAL_BYTES = 32
+_MODULES = ("plait.methods.", "plait.messages", "plait.training.", "plait.deployment.", "plait.alignment.")
+"""Where the classes of states are; decoding imports nothing else."""
 Buffer: TypeAlias = bytes | memoryview
 
 
@@ -52,9 +58,25 @@ def decode(data: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise StorageError("a stored state must have a readable outline. Found a damaged file.") from error
     reader = _Arrays(memoryview(data)[start + size :])
-    state = _build(outline, reader)
+    try:
+        state = _build(outline, reader)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise StorageError(f"a stored state must be as plait wrote it. Found a damaged one: {error!r}.") from error
     reader.finish()
     return state
+
+
+def sealed(data: bytes) -> bytes:
+    """The bytes and their BLAKE3 digest: for a file that is read whole."""
+    return data + blake3(data).digest()
+
+
+def unsealed(data: bytes, path: Path) -> bytes:
+    """What was sealed; StorageError where a byte of it has changed, or some are missing."""
+    content, seal = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
+    if blake3(content).digest() != seal:
+        raise StorageError(f"{path} must be as plait wrote it. Found it damaged. Restore the folder, or start over.")
+    return content
 
 
 def _outline(value: Any, arrays: list[Buffer]) -> Any:
@@ -91,11 +113,11 @@ class _Arrays:
     def take(self, dtype: Any, shape: Any) -> Any:
         try:
             kind = np.dtype(dtype)
-            count = int(np.prod([int(n) for n in shape], dtype=np.int64))
-        except (TypeError, ValueError) as error:
+            count = math.prod(int(n) for n in shape)
+        except (TypeError, ValueError, OverflowError, SyntaxError) as error:
             raise StorageError("a stored state must name its arrays' types. Found a damaged file.") from error
         end = self._at + count * kind.itemsize
-        if kind.kind not in _KINDS or count < 0 or end > len(self._data):
+        if kind.kind not in _KINDS or min((0, *map(int, shape))) < 0 or end > len(self._data):
             raise StorageError("a stored state must hold the arrays it names. Found a truncated file.")
         array = np.frombuffer(self._data[self._at : end], dtype=kind).reshape(shape).copy()
         self._at = end
@@ -130,8 +152,8 @@ def _build(outline: Any, arrays: _Arrays) -> Any:
 
 def _class(name: str) -> Any:
     module, _, qualified = name.partition(":")
-    if module.split(".")[0] != "plait":
-        raise StorageError(f"a stored state may name only classes of plait. Found {name!r}.")
+    if not module.startswith(_MODULES):
+        raise StorageError(f"a stored state may name only states and messages of plait. Found {name[:80]!r}.")
     try:
         found: Any = importlib.import_module(module)
         for part in qualified.split("."):

@@ -6,15 +6,22 @@ from typing import Any
 from plait._files import write_atomically
 from plait.deployment import state
 from plait.deployment.assembly import Rows
+from plait.deployment.job_file import Job
 from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
 from plait.deployment.message_log import AuditLog, read_log
 from plait.deployment.run_folder import RunFolder
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
+from plait.transports.law import Agreement
 
 _SMALLEST_JOURNAL = 1 << 20
+_MORE_ROUNDS = (
+    "Every round tells the coordinator more about the columns (docs/threat-model.md). If that is wanted, raise "
+    "trust.max_rounds in the party file."
+)
 _PEER = "coordinator"
 _UNDER_WAY = 0.01
 """Seconds: encrypting the last of a message goes on after it was handed over."""
@@ -47,9 +54,21 @@ class StoredParty:
     """
 
     def __init__(
-        self, party: Party, folder: RunFolder, rows: Rows, ids: str, clip: float | None, lasting: bool = True
+        self,
+        job: Job,
+        party: Party,
+        folder: RunFolder,
+        rows: Rows,
+        ids: str,
+        tally: Tally | None,
+        max_rounds: int = 0,
     ) -> None:
-        self._clip = clip
+        lasting = tally is not None  # who counts is a program of its own, and must survive its end
+        self._clip = job.policy.clips(job.parties).get(party.name)
+        self._tally = tally
+        self._max_rounds = max_rounds
+        self._most = most_exchanges(job, party.method, len(rows.ids))
+        self.agreement: Agreement = training_agreement(job, party.method, len(rows.ids))
         self._party = party
         self.folder = folder
         self._rows = rows
@@ -58,6 +77,9 @@ class StoredParty:
         self._last = 0
         self._before: dict[int, Any] = {}
         self._sent: dict[int, str] = {}
+        self._asked: dict[int, str] = {}
+        """The digests of what was asked before a restart."""
+        self._questions: dict[int, Broadcast] = {}
         self._audit = AuditLog(folder.path / "audit.jsonl")
         self._window = window(len(rows.ids))
         self._journal = Journal(folder.checkpoint / "journal", self._window - 1) if lasting else NoJournal()
@@ -71,13 +93,36 @@ class StoredParty:
         """What the coordinator is told when the party joins."""
         return Ready(len(self._rows.ids), self._ids, self._last)
 
-    @property
-    def lengths(self) -> frozenset[int]:
-        """How many numbers a broadcast may have."""
-        return self._party.lengths
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        """Take one step after exchange `before`, or repeat the share of an exchange that has been answered."""
+        if seq <= self._last:
+            return self._repeated(seq, broadcast)
+        if before is not None and before != self._last:
+            raise ProtocolError(
+                f"exchange {seq} follows {before} at the coordinator, and the last one here is {self._last}. Found a gap: "
+                "one of the two run folders lost its newest records, or is an older copy. Restore it, or start over "
+                "with `plait coordinator --fresh`."
+            )
+        if seq in self._sent:
+            self._need_same_question(seq, broadcast)
+            self._audit.note("repeated", peer=_PEER, seq=seq)
+        else:
+            self._party.check(broadcast)
+            self._count()
+            self._audit.message("received", _PEER, seq, broadcast)
+        share = self._same(seq, self._step(seq, broadcast))
+        self._journal.append(seq, self._record(broadcast))
+        if seq not in self._sent:
+            self._audit.message("sent", _PEER, seq, share)
+            self._sent[seq] = ""  # its digest is in the audit log
+        if self._journal.bytes > max(_SMALLEST_JOURNAL, 4 * self._snapshot_bytes):
+            snapshot = Snapshot(self._last, self._recent, self._party.state)
+            self._journal.replace_behind(lambda: self._write(snapshot))
+        return share
 
-    def answer(self, seq: int, broadcast: Broadcast) -> Share:
-        """Take one step, or repeat the share of an exchange that has been answered."""
+    def _repeated(self, seq: int, broadcast: Broadcast) -> Share:
+        """What was answered before, to the same question."""
+        self._need_same_question(seq, broadcast)
         for answered in self._recent:
             if answered.seq == seq:
                 self._audit.note("repeated", peer=_PEER, seq=seq)
@@ -85,20 +130,28 @@ class StoredParty:
         if seq in self._before:
             self._audit.note("repeated", peer=_PEER, seq=seq)
             return self._same(seq, self._party.answer_from(self._before[seq], broadcast))
-        if seq <= self._last:
-            raise ProtocolError(f"exchange {self._last} has been answered. Found a stale request for {seq}.")
-        if seq in self._sent:
-            self._audit.note("repeated", peer=_PEER, seq=seq)
-        else:
-            self._audit.message("received", _PEER, seq, broadcast)
-        share = self._same(seq, self._step(seq, broadcast))
-        self._journal.append(seq, self._record(broadcast))
-        if seq not in self._sent:
-            self._audit.message("sent", _PEER, seq, share)
-        if self._journal.bytes > max(_SMALLEST_JOURNAL, 4 * self._snapshot_bytes):
-            snapshot = Snapshot(self._last, self._recent, self._party.state)
-            self._journal.replace_behind(lambda: self._write(snapshot))
-        return share
+        raise ProtocolError(
+            f"exchange {self._last} has been answered. Found a stale request for {seq}: the coordinator's run folder "
+            "lost its newest records, or is an older copy. Restore it, or start over with `plait coordinator --fresh`."
+        )
+
+    def _need_same_question(self, seq: int, broadcast: Broadcast) -> None:
+        kept = self._questions.get(seq)
+        before = kept.digest if kept is not None else self._asked.get(seq)
+        if before is not None and before != broadcast.digest:
+            raise ProtocolError(
+                f"exchange {seq} must ask what it asked before. Found other numbers: the coordinator's labels, run folder "
+                "or software have changed. Restore them, or start over with `plait coordinator --fresh`."
+            )
+
+    def _count(self) -> None:
+        """This run's answers, and those of all runs; a repeated one was counted when it was first given."""
+        if len(self._sent) >= self._most:
+            raise ProtocolError(
+                f"the job allows {self._most} exchanges in one run. Found one more asked for. Nothing was answered."
+            )
+        if self._tally is not None:
+            self._tally.spend("rounds", 1, self._max_rounds, _MORE_ROUNDS)
 
     def repeat(self, seq: int, broadcast: Broadcast) -> Share:
         """Take a step of before a restart again: for a party that keeps no checkpoint."""
@@ -124,22 +177,27 @@ class StoredParty:
         if finished.ok:
             self.folder.write_weights(self._rows.columns, self._party.weights, self._clip)
             self._rows.prepared.save(self.folder.path)
-            self.folder.write_history(finished.details.get("rounds", []))
+            self.folder.write_history(told_results(finished.details)["rounds"])
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
 
     def close(self) -> None:
         self._journal.close()
         self._audit.close()
+        if self._tally is not None:
+            self._tally.close()
         self.folder.release()
 
     def _step(self, seq: int, broadcast: Broadcast) -> Share:
         share = self._party.handle(broadcast)
         self._last = seq
+        if self._tally is not None:
+            self._questions[seq] = broadcast
+            self._questions.pop(next(iter(self._questions)) if len(self._questions) > self._window else 0, None)
         self._recent = (*self._recent, Answered(seq, share))[-self._window :]
         return share
 
     def _write(self, snapshot: Snapshot) -> None:
-        data = state.encode(snapshot)
+        data = state.sealed(state.encode(snapshot))
         write_atomically(self._snapshot, data)
         self._snapshot_bytes = len(data)
 
@@ -151,12 +209,15 @@ class StoredParty:
     def _restore(self) -> None:
         entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]
         self._sent = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "sent"}
+        self._asked = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "received"}
         if self._kept:
             self._last = max(self._sent, default=0)
             return
         if self._snapshot.exists():
             data = self._snapshot.read_bytes()
-            snapshot: Snapshot = state.decode(data)
+            snapshot = state.decode(state.unsealed(data, self._snapshot))
+            if not isinstance(snapshot, Snapshot):
+                raise StorageError(f"{self._snapshot} must hold a party's state. Found another. Restore the folder.")
             self._snapshot_bytes = len(data)
             self._last, self._recent = snapshot.last, snapshot.recent
             self._party.resume(snapshot.state)
@@ -179,7 +240,7 @@ class StoredParty:
 
     def _same(self, seq: int, share: Share) -> Share:
         """The share itself; StorageError unless it is the one that the audit log says was sent."""
-        if seq in self._sent and self._sent[seq] != share.digest:
+        if self._sent.get(seq) and self._sent[seq] != share.digest:
             raise StorageError(
                 f"resuming exchange {seq} must give the share that was sent. Found another. The data, the machine or "
                 "the software has changed: restore it, or start over with --fresh."

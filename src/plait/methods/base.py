@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from plait._types import Array
-from plait.errors import SettingError
+from plait.errors import ProtocolError, SettingError
 from plait.messages import Broadcast, Share
 from plait.problem.features import Features
 from plait.problem.losses import Loss
@@ -85,6 +85,10 @@ class PartySide(ABC):
     def start(self) -> Any:
         """The state before round 1: x = 0."""
 
+    def check(self, state: Any, broadcast: Broadcast) -> None:
+        """Raise ProtocolError unless an honest coordinator could have sent this; nothing is computed before."""
+        return
+
     @abstractmethod
     def respond(self, state: Any, broadcast: Broadcast) -> tuple[Any, Share]:
         """Take one step and say what is sent."""
@@ -149,6 +153,10 @@ class Method(ABC):
         """How many numbers a message's vector may have."""
         return frozenset({rows})
 
+    def exchanges(self, rounds: int, rows: int) -> int:
+        """How many broadcasts one party gets at most in a run of so many rounds: one a round, and the closing one."""
+        return rounds + 1
+
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         """Raise SettingError when the method cannot train this loss with these penalties."""
         return
@@ -162,5 +170,6 @@ def need_positive(what: str, value: float | None) -> None:
 
 def vector_of(share: Share) -> Array:
     """The share's vector, which a round's share always has."""
-    assert share.vector is not None
+    if share.vector is None:
+        raise ProtocolError("the share of a round must have a vector. Found none.")
     return share.vector

@@ -74,6 +74,9 @@ class Sgd(Method):
     def lengths(self, rows: int) -> frozenset[int]:
         return frozenset({rows, min(self.batch, rows), rows % self.batch or self.batch})
 
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return (rounds + 1) * (-(-rows // self.batch) + 1) + 1
+
     def party_side(self, block: Block) -> PartySide:
         return SgdParty(self, block)
 
@@ -119,6 +122,10 @@ class SgdParty(PartySide):
         x = self.method.start * np.random.default_rng([self.method.seed, d]).standard_normal(d)
         feasible = self.block.penalty.feasible
         return SgdPartyState(x if feasible is None else feasible.project(x), np.zeros(d))
+
+    def check(self, state: SgdPartyState, broadcast: Broadcast) -> None:
+        if broadcast.scalars.size != 3 or not 0 <= broadcast.scalars[1] <= self.batches.count:
+            raise ProtocolError("a broadcast must say the learning rate, the turn, and whether to measure. Found less.")
 
     def respond(self, state: SgdPartyState, broadcast: Broadcast) -> tuple[SgdPartyState, Share]:
         step, turn, wanted = broadcast.scalars

@@ -23,7 +23,7 @@ class Party:
     def __init__(self, name: str, block: Block, method: Method, wire: str = "float64") -> None:
         self.name = name
         self.block = block
-        self.lengths = method.lengths(block.features.rows)
+        self.method = method
         self._side = method.party_side(block)
         self._standing = Standing(self._side.start(), Line(wire))
 
@@ -39,6 +39,10 @@ class Party:
         if said is not share:
             state = self._side.arrived(state, line.read(said))
         return Standing(state, line), said
+
+    def check(self, broadcast: Broadcast) -> None:
+        """Raise ProtocolError unless an honest coordinator could have sent this now; nothing changes."""
+        self._side.check(self._standing.state, self._standing.line.hear(broadcast)[1])
 
     @property
     def state(self) -> Any:

@@ -1,6 +1,13 @@
 """A small certificate authority: the label party signs, and private keys never leave the party that made them.
 
 A certificate's name is a party's identity: it stands as common name and as DNS name, so that TLS itself checks it.
+Nothing here is overwritten: a name is signed once, and again only to renew it, which keeps the old certificate.
+
+    ca.crt, ca.key             the authority
+    ca.crl                     the certificates that it has revoked, signed by it; read again at every handshake
+    NAME.key, .csr, .crt       a party's key, its request, its certificate
+    NAME.next.key              the key of a renewal that is not signed yet
+    issued/NAME-SERIAL.crt     every certificate that was ever signed here
 """
 
 import datetime
@@ -14,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from plait._files import write_atomically
 from plait._names import check_name
-from plait.errors import CertificateError
+from plait.errors import CertificateError, ConfigError
 
 AUTHORITY_YEARS, PARTY_DAYS = 10, 397
 
@@ -39,8 +46,30 @@ class Folder:
     def key(self, name: str) -> Path:
         return self.path / f"{name}.key"
 
+    def next_key(self, name: str) -> Path:
+        return self.path / f"{name}.next.key"
+
     def request(self, name: str) -> Path:
         return self.path / f"{name}.csr"
+
+    @property
+    def revoked(self) -> Path:
+        return self.path / "ca.crl"
+
+    @property
+    def archive(self) -> Path:
+        return self.path / "issued"
+
+    def issued(self, name: str) -> list[Path]:
+        """Every certificate that was signed here for this name, oldest first."""
+        found = sorted(self.archive.glob(f"{name}-*.crt"), key=lambda path: path.stat().st_mtime)
+        known = [self.certificate(name)] if self.certificate(name).is_file() else []
+        return [path for path in found if path.stem.rpartition("-")[0] == name] or known
+
+    @property
+    def owner(self) -> str:
+        """The label party, whose authority this is."""
+        return name_of(read_certificate(self.authority)).removeprefix("plait authority of ")
 
 
 def init_authority(folder: Folder, name: str) -> None:
@@ -50,7 +79,7 @@ def init_authority(folder: Folder, name: str) -> None:
             f"an authority must be made once. Found {folder.authority_key}. Keep it, or move it away."
         )
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"plait authority of {check_name(name)}")])
+    subject = _subject(f"plait authority of {check_name(name)}")
     certificate = (
         _builder(subject, subject, key.public_key(), datetime.timedelta(days=365 * AUTHORITY_YEARS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -58,36 +87,53 @@ def init_authority(folder: Folder, name: str) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
+    for path in (folder.authority, folder.certificate(check_name(name)), folder.key(name)):
+        if path.exists():
+            raise CertificateError(f"an authority begins in an empty folder. Found {path}. Move it away.")
     _write_key(folder.authority_key, key)
     _write(folder.authority, certificate)
     make_request(folder, name)
-    sign_request(folder, folder.request(name))
+    sign_request(folder, folder.request(name), own=True)
 
 
-def make_request(folder: Folder, name: str) -> Path:
-    """A new private key, which stays, and the request to sign its public half, which goes to the authority."""
-    if folder.key(check_name(name)).exists():
-        raise CertificateError(f"a key must be made once. Found {folder.key(name)}. Use it, or move it away.")
+def make_request(folder: Folder, name: str, renew: bool = False) -> Path:
+    """A new private key, which stays, and the request to sign its public half, which goes to the authority.
+
+    To renew, the new key waits beside the old one until its certificate comes.
+    """
+    place = folder.next_key(check_name(name)) if renew else folder.key(name)
+    if place.exists():
+        raise CertificateError(
+            f"a key must be made once. Found {place}. Use it, renew it with --renew, or move it away."
+        )
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     request = (
         x509.CertificateSigningRequestBuilder()
-        .subject_name(subject)
+        .subject_name(_subject(name))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write_key(folder.key(name), key)
+    _write_key(place, key)
     write_atomically(folder.request(name), request.public_bytes(serialization.Encoding.PEM))
     return folder.request(name)
 
 
-def sign_request(folder: Folder, request_file: Path, days: int = PARTY_DAYS) -> Path:
-    """Sign a party's request; the certificate carries the request's name and nothing else of it."""
+def sign_request(
+    folder: Folder, request_file: Path, days: int = PARTY_DAYS, renew: bool = False, own: bool = False
+) -> Path:
+    """Sign a party's request; the certificate carries the request's name and nothing else of it.
+
+    The label party's own name is signed only when the authority is made, or renewed with `own`; a name that exists
+    only to renew it.
+    """
+    if not 1 <= days <= 365 * AUTHORITY_YEARS:
+        raise CertificateError(f"a certificate must be valid for 1 to {365 * AUTHORITY_YEARS} days. Found {days}.")
     request = read_request(request_file)
     authority = read_certificate(folder.authority)
     name = name_of(request)
+    _need_free(folder, name, renew, own)
     certificate = (
-        _builder(request.subject, authority.subject, request.public_key(), datetime.timedelta(days=days))
+        _builder(_subject(name), authority.subject, request.public_key(), datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
@@ -96,8 +142,91 @@ def sign_request(folder: Folder, request_file: Path, days: int = PARTY_DAYS) -> 
         )
         .sign(_read_key(folder.authority_key), hashes.SHA256())
     )
+    _write(folder.archive / f"{name}-{certificate.serial_number:x}.crt", certificate)
     _write(folder.certificate(name), certificate)
     return folder.certificate(name)
+
+
+def _need_free(folder: Folder, name: str, renew: bool, own: bool) -> None:
+    if name == folder.owner and not own:
+        raise CertificateError(
+            f"a party must have a name of its own. Found a request for {name!r}, the label party's own name: whoever "
+            "has that certificate is the coordinator. Nothing was signed. Ask who sent it."
+        )
+    if folder.issued(name) and not renew:
+        raise CertificateError(
+            f"a name is signed once. Found a certificate of {name!r} in {folder.path}. If the same party has a new key, "
+            "compare the fingerprint with it and sign with --renew; otherwise ask who sent this."
+        )
+
+
+def revoke(folder: Folder, name: str, older: bool = False) -> int:
+    """Revoke every certificate of a name, or with `older` all but the newest; returns how many are new on the list."""
+    found = [read_certificate(path) for path in folder.issued(check_name(name))]
+    if name == folder.owner and not older:
+        raise CertificateError(
+            f"{name!r} is the label party itself. Make a new authority instead, and send ca.crt to everyone."
+        )
+    wanted = found[:-1] if older else found
+    if not wanted:
+        raise CertificateError(f"a certificate of {name!r} must be in {folder.path} to revoke it. Found none.")
+    listed = _revoked(folder)
+    serials = {certificate.serial_number for certificate in wanted} - listed
+    now = datetime.datetime.now(datetime.UTC)
+    authority = read_certificate(folder.authority)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(authority.subject)
+        .last_update(now)
+        .next_update(now + datetime.timedelta(days=365 * AUTHORITY_YEARS))
+    )
+    for serial in sorted(listed | serials):
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+        builder = builder.add_revoked_certificate(entry)
+    signed = builder.sign(_read_key(folder.authority_key), hashes.SHA256())
+    write_atomically(folder.revoked, signed.public_bytes(serialization.Encoding.PEM))
+    return len(serials)
+
+
+def is_revoked(folder: Folder, certificate: x509.Certificate) -> bool:
+    """Whether the authority's list, as it stands now, has this certificate; CertificateError when it is not its own."""
+    return certificate.serial_number in _revoked(folder)
+
+
+def _revoked(folder: Folder) -> set[int]:
+    if not folder.revoked.exists():
+        return set()
+    try:
+        listed = x509.load_pem_x509_crl(_read(folder.revoked))
+        key = read_certificate(folder.authority).public_key()
+        sound = isinstance(key, ec.EllipticCurvePublicKey) and listed.is_signature_valid(key)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise CertificateError(
+            f"{folder.revoked} must be signed by {folder.authority}. Found another list. Ask the label party for it."
+        )
+    return {entry.serial_number for entry in listed}
+
+
+def check_valid_now(certificate: x509.Certificate, path: Path) -> None:
+    """Raise CertificateError, to the one who has it, when a certificate is not valid at this time."""
+    now = datetime.datetime.now(datetime.UTC)
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not start <= now <= end:
+        name = path.stem
+        raise CertificateError(
+            f"{path} must be valid now. Found {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, and this clock says "
+            f"{now:%Y-%m-%d %H:%M}. Renew it: `plait cert request {name} --renew`, or correct the clock."
+        )
+
+
+def use_renewed_key(folder: Folder, name: str, certificate: x509.Certificate) -> None:
+    """Put a renewed key in its place, once the certificate for it is here; the old key is kept beside it."""
+    waiting = folder.next_key(name)
+    if waiting.is_file() and _read_key(waiting).public_key() == certificate.public_key():
+        folder.key(name).replace(folder.path / f"{name}.old.key")
+        waiting.replace(folder.key(name))
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -124,7 +253,16 @@ def name_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> s
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1:
         raise CertificateError(f"a certificate must carry one name. Found {len(names)}.")
-    return check_name(str(names[0].value))
+    return checked_name(str(names[0].value))
+
+
+def checked_name(name: str) -> str:
+    """A name in a certificate: a party's, or an authority's; CertificateError for any other."""
+    try:
+        check_name(name.removeprefix("plait authority of "))
+    except ConfigError as error:
+        raise CertificateError(f"a certificate must carry a party's name: {error}") from None
+    return name
 
 
 def fingerprint(thing: x509.Certificate | x509.CertificateSigningRequest) -> str:
@@ -146,6 +284,10 @@ def check_pair(certificate: x509.Certificate, authority: x509.Certificate, key_f
         raise CertificateError(
             "a certificate must be signed by the job's authority. Found another issuer. Ask the label party for ca.crt."
         ) from error
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: object, valid: datetime.timedelta) -> x509.CertificateBuilder:
@@ -183,7 +325,7 @@ def _write(path: Path, certificate: x509.Certificate) -> None:
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     raw = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    write_atomically(path, raw, private=True)
+    write_atomically(path, raw)
 
 
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -201,3 +343,5 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CertificateError(f"{path.name} must be readable at {path}. Found: {error.strerror}.") from error
+    except ValueError as error:
+        raise CertificateError(f"a path must be a path. Found {str(path)!r}: {error}.") from error

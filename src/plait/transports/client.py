@@ -5,20 +5,27 @@ import queue
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, Protocol
 
 import grpc
+import numpy as np
 
+from plait._names import plain
 from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
-from plait.transports.frames import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
+from plait.transports.deadline import Deadline
+from plait.transports.frames import frames, pack_parcel
 from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
+from plait.transports.law import Agreement, PartyLaw, Request
 from plait.transports.server import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.tls import PlainText, Security
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
+_LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
+_A_DAY = 86_400.0  # seconds: an alignment waits for people, and a service for its clients
+_MOST_QUEUED = 4  # messages on their way out: one answer, an end, and what a closing stream adds
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
 
@@ -32,12 +39,12 @@ class Participant(Protocol):
         ...
 
     @property
-    def lengths(self) -> frozenset[int]:
-        """How many numbers a broadcast may have."""
+    def agreement(self) -> Agreement:
+        """What this party has agreed to answer."""
         ...
 
-    def answer(self, seq: int, broadcast: Broadcast) -> Share:
-        """The share for this exchange; the stored one when it has been answered before."""
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        """The share for this exchange, which follows `before`; the stored one when it has been answered before."""
         ...
 
     def look_up(self, query: Query) -> Share:
@@ -74,13 +81,13 @@ class Link:
         seen, pause = time.monotonic(), _FIRST_PAUSE
         while True:
             channel = self._channel()
-            conversation = _Conversation(channel, hello, join)
+            conversation = _Conversation(channel, hello, join, self._patience)
             try:
                 return conversation.run()
             except _Again as again:
                 if conversation.joined:
                     seen, pause = time.monotonic(), _FIRST_PAUSE
-                self._note("disconnected", reason=str(again))
+                self._note("disconnected", reason=plain(str(again)))
                 if time.monotonic() - seen > self._patience:
                     raise MissingPartyError(
                         f"the coordinator {self._coordinator!r} must be reachable at {self._address} within "
@@ -95,7 +102,7 @@ class Link:
     def check(self, hello: Hello) -> str:
         """What the coordinator says to a party that only asks; TransportError when it cannot be reached."""
         channel = self._channel()
-        conversation = _Conversation(channel, hello, _no_run)
+        conversation = _Conversation(channel, hello, _no_run, self._patience)
         try:
             conversation.run()
         except _Again as again:
@@ -122,43 +129,52 @@ class _Again(Exception):
 
 
 class _Conversation:
-    """One stream, from greeting to end."""
+    """One stream, from greeting to end; all that comes in passes the party's law."""
 
-    def __init__(self, channel: grpc.Channel, hello: Hello, join: Callable[[Welcome], Participant]) -> None:
+    def __init__(
+        self, channel: grpc.Channel, hello: Hello, join: Callable[[Welcome], Participant], patience: float
+    ) -> None:
         self.joined = False
         self._hello = hello
         self._join = join
+        self._patience = patience
         self._say = _Outgoing()
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/{CONVERSE}")
         self._incoming = call(iter(self._say))
+        self._deadline = Deadline(_GREETING, self._incoming.cancel)
+        self._idle = _GREETING
 
     def run(self) -> Finished:
         self._say.put([handshake.encode(self._hello)])
         welcome = self._expect_welcome()
+        self._idle = _A_DAY  # until this party is ready it is the one that takes time
         try:
             participant = self._join(welcome)
         except PlaitError as error:
             self._give_up(str(error))
             raise
+        self._idle = _idle(participant.agreement.purpose, self._patience)
         self._say.put([handshake.encode(participant.ready)])
-        assembler = Assembler(Kind.BROADCAST, *participant.lengths)
+        law = PartyLaw(participant.agreement)
         while True:
-            frame = unpack(self._next())
+            said = self._read(law)
             self.joined = True
-            if frame.kind is Kind.CONTROL:
-                said = handshake.decode(frame)
-                if isinstance(said, Finished):
-                    participant.finish(said)
-                    self._acknowledge()
-                    return said
-                self._react(said, frame.seq, participant)
-                continue
-            if frame.kind is Kind.PARCEL:
-                self._answer(frame.seq, partial(participant.receive, unpack_parcel(frame)), participant)
-                continue
-            done = assembler.add(frame)
-            if done is not None and isinstance(done.message, Broadcast):
-                self._answer(done.seq, partial(participant.answer, done.seq, done.message), participant)
+            if isinstance(said, Refused):
+                _refused(said)
+            elif isinstance(said, Finished):
+                participant.finish(said)
+                self._acknowledge()
+                return said
+            elif said is not None:
+                self._answer(said, participant)
+
+    def _read(self, law: PartyLaw) -> Request | Finished | Refused | None:
+        data = self._next()
+        try:
+            return law.read(data)
+        except ProtocolError as error:
+            self._give_up(str(error))
+            raise
 
     def _acknowledge(self) -> None:
         """Say that the results are kept, and let the coordinator end the stream."""
@@ -167,30 +183,26 @@ class _Conversation:
             self._next()
 
     def close(self) -> None:
-        self._say.put(None)
+        self._deadline.close()
+        self._say.end()
         self._incoming.cancel()
 
-    def _react(self, said: handshake.Control, seq: int, participant: Participant) -> None:
-        if isinstance(said, Refused):
-            _refused(said)
-        elif isinstance(said, Query):
-            self._answer(seq, partial(participant.look_up, said), participant)
-        else:
-            raise ProtocolError(f"the coordinator must ask or end here. Found {type(said).__name__}.")
-
-    def _answer(self, seq: int, compute: Callable[[], Share | Parcel], participant: Participant) -> None:
+    def _answer(self, request: Request, participant: Participant) -> None:
+        self._deadline.extend(_A_DAY)  # the party itself is at work
         try:
-            answer = compute()
+            answer = _computed(request, participant)
         except PlaitError as error:
             self._give_up(str(error))
             raise
+        seq = request.seq
         said = [pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq)
         self._say.put(_and_then(said, participant.rest))
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""
-        self._say.put([handshake.encode(Finished(False, reason[:2000], {}))])
-        self._say.put(None)
+        with contextlib.suppress(_Again):
+            self._say.put([handshake.encode(Finished(False, reason, {}))])
+        self._say.end()
         time.sleep(0.2)
 
     def _expect_welcome(self) -> Welcome:
@@ -202,11 +214,14 @@ class _Conversation:
 
     def _next(self) -> bytes:
         """The next frame; the one place where gRPC's errors are translated."""
+        self._deadline.extend(self._idle)
         try:
             return next(self._incoming)
         except StopIteration:
             raise _Again("the coordinator closed the connection") from None
-        except grpc.RpcError as error:
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            if self._deadline.passed:
+                raise _Again(f"the coordinator was silent for {self._idle:g} s") from None
             details = getattr(error, "details", str)() or "the connection broke"
             if any(word in details.lower() for word in _CERTIFICATE_WORDS):
                 raise CertificateError(
@@ -228,19 +243,63 @@ def _refused(said: Refused) -> None:
     raise TransportError(f"the coordinator refused: {said.reason}")
 
 
+def _computed(request: Request, participant: Participant) -> Share | Parcel:
+    """The answer; ProtocolError where the numbers of a request pass every rule and still cannot be computed with."""
+    item = request.item
+    try:
+        if isinstance(item, Query):
+            return participant.look_up(item)
+        if isinstance(item, Parcel):
+            return participant.receive(item)
+        return participant.answer(request.seq, item, request.before)
+    except PlaitError:
+        raise
+    except (ArithmeticError, ValueError, IndexError, MemoryError, np.linalg.LinAlgError) as error:
+        raise ProtocolError(
+            f"exchange {request.seq} must ask for something that can be computed. Found: {plain(str(error), 200)}. "
+            "The coordinator is faulty, or not honest."
+        ) from error
+
+
+def _idle(purpose: str, patience: float) -> float:
+    """For how many seconds a coordinator that is connected may be silent: it waits for others as long as its patience.
+
+    An alignment also waits for people, and a service for clients.
+    """
+    return _A_DAY if purpose in ("align", "serve") else max(_LEAST_IDLE, 2 * patience)
+
+
 class _Outgoing:
-    """What gRPC pulls from us: frames of one message after another, made when they are sent."""
+    """What gRPC pulls from us: frames of one message after another, made when they are sent.
+
+    Few messages wait: a coordinator that asks and never reads is left, instead of filling the memory.
+    """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Iterable[bytes] | None] = queue.SimpleQueue()
+        self._queue: queue.Queue[Iterable[bytes] | None] = queue.Queue(_MOST_QUEUED)
+        self._ended = False
 
-    def put(self, message: Iterable[bytes] | None) -> None:
-        """Say these frames next; None ends the stream."""
-        self._queue.put(message)
+    def put(self, message: Iterable[bytes]) -> None:
+        """Say these frames next."""
+        try:
+            self._queue.put(message, timeout=_UNREAD)
+        except queue.Full:
+            raise _Again(f"the coordinator asks and has read nothing for {_UNREAD:g} s") from None
+
+    def end(self) -> None:
+        """End the stream after what was said."""
+        self._ended = True
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
 
     def __iter__(self) -> Iterator[bytes]:
-        while (message := self._queue.get()) is not None:
+        while not (self._ended and self._queue.empty()):
+            if (message := self._queue.get()) is None:
+                return
             yield from message
+
+
+_UNREAD = 60.0  # seconds that an answer may wait because nobody reads the ones before it
 
 
 _CLIENT_OPTIONS: list[tuple[str, Any]] = [

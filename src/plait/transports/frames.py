@@ -1,14 +1,15 @@
 """The wire form of messages: frames of at most about 1 MiB, raw little-endian floats, a small versioned header.
 
     frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
-    head     round u64 | vector length i64 (-1 for none) | scalars u32 | the scalars | the first numbers of the vector
+    head     round u64 | exchange before u64 | vector length i64 (-1 for none) | scalars u32 | the scalars | the first numbers of the vector
     chunk    the next numbers of the vector
     parcel   start u64 | count u64 | lengths of the two texts u8 u8 | what it is | whose it is | raw bytes
 
 A message is one head and as many chunks as its vector needs.  Numbers are float64; flags in the head say that those of
 the vector are float32 (2), or int16 (4) in steps of the last scalar, and perhaps a change to the vector before (8); 1
-marks the broadcast that closes a run.  `seq` numbers the exchanges of a run, so that a repeated or stale message is
-known for what it is.  The decoder allocates only what it was told to expect.
+marks the broadcast that closes a run.  `seq` numbers the exchanges of a run, and a request names the one before it, so
+that a repeated message, a stale one or a gap is known for what it is.  The decoder allocates only what it was told to
+expect.
 """
 
 import struct
@@ -20,15 +21,15 @@ import numpy as np
 
 from plait._types import Array
 from plait.errors import ProtocolError
-from plait.messages import NUMBER_BYTES, Broadcast, Message, Parcel, Share, raw
+from plait.messages import MOST_SCALARS, NUMBER_BYTES, Broadcast, Message, Parcel, Share, raw
 
-VERSION = 1
+VERSION = 2
 CHUNK_BYTES = 1 << 20
-MAX_SCALARS = 1 << 16
+MAX_SCALARS = MOST_SCALARS
 MAX_SEQ = 1 << 62
 
 _HEADER = struct.Struct("<3sBBBHQI")
-_HEAD = struct.Struct("<QqI")
+_HEAD = struct.Struct("<QQqI")
 _PARCEL = struct.Struct("<QQBB")
 _MAGIC = b"PLT"
 _CLOSING, _SINGLE, _SHORT, _CHANGE = 1, 2, 4, 8
@@ -64,6 +65,8 @@ class Numbered:
 
     seq: int
     message: Message
+    before: int = 0
+    """The exchange that the sender of a request had before this one; 0 for none."""
 
 
 def pack(kind: Kind, seq: int, parts: list[bytes | memoryview], flags: int = 0) -> bytes:
@@ -93,14 +96,14 @@ def unpack(data: bytes) -> Frame:
         raise ProtocolError(f"a frame must be of kind 1 to {max(Kind)}. Found {kind}.") from None
 
 
-def frames(message: Message, seq: int) -> Iterator[bytes]:
-    """The frames of a message, made one at a time."""
+def frames(message: Message, seq: int, before: int = 0) -> Iterator[bytes]:
+    """The frames of a message, made one at a time; `before` is the exchange that a request follows."""
     kind = Kind.BROADCAST if isinstance(message, Broadcast) else Kind.SHARE
     flags = _form(message) | (_CLOSING if isinstance(message, Broadcast) and message.closing else 0)
     scalars = message.scalars if message.step is None else np.append(message.scalars, message.step)
     vector = memoryview(b"") if message.vector is None else raw(message.vector)
     length = -1 if message.vector is None else message.vector.size
-    head = _HEAD.pack(message.round, length, scalars.size)
+    head = _HEAD.pack(message.round, before, length, scalars.size)
     first = _whole(CHUNK_BYTES - len(head) - scalars.nbytes)
     yield pack(kind, seq, [head, raw(scalars), vector[:first]], flags)
     for start in range(first, len(vector), CHUNK_BYTES):
@@ -171,7 +174,7 @@ class Assembler:
         if opened.missing:
             return None
         self._open = None
-        return Numbered(opened.seq, opened.message(self._kind))
+        return Numbered(opened.seq, opened.message(self._kind), opened.before)
 
     def share(self, frame: Frame) -> Share | None:
         """Take one frame of a share; returns the share when it is complete."""
@@ -182,7 +185,9 @@ class Assembler:
         payload = frame.payload
         if len(payload) < _HEAD.size:
             raise ProtocolError(f"the head of a message must hold {_HEAD.size} bytes. Found {len(payload)}.")
-        round_number, length, count = _HEAD.unpack_from(payload)
+        round_number, before, length, count = _HEAD.unpack_from(payload)
+        if max(round_number, before) > MAX_SEQ:
+            raise ProtocolError("rounds and exchanges are counted one by one. Found an impossible number.")
         if length not in (-1, *self._lengths):
             rows = " or ".join(map(str, sorted(self._lengths)))
             raise ProtocolError(f"a vector must hold one number for each of {rows} rows. Found {length}.")
@@ -197,7 +202,7 @@ class Assembler:
         step = None
         if frame.flags & _SHORT:
             scalars, step = scalars[:-1], _step(scalars, length)
-        return _Open(frame.seq, round_number, scalars, step, length, frame.flags, rest)
+        return _Open(frame.seq, before, round_number, scalars, step, length, frame.flags, rest)
 
 
 class _Open:
@@ -206,6 +211,7 @@ class _Open:
     def __init__(
         self,
         seq: int,
+        before: int,
         round_number: int,
         scalars: Array,
         step: float | None,
@@ -214,6 +220,7 @@ class _Open:
         rest: memoryview,
     ) -> None:
         self.seq = seq
+        self.before = before
         self.rest = rest
         self._round = round_number
         self._scalars = scalars

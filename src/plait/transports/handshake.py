@@ -15,11 +15,24 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias, cast
 
-from plait.errors import ProtocolError
+from plait._names import LONGEST_TEXT, check_name, check_run, is_hex, plain
+from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
+
+PHASES = ("fit", "align", "predict", "serve", "check")
+"""All that a party and a coordinator can be there for."""
+DIGEST_BYTES, KEY_BYTES = 32, 32  # SHA-256 of a job and of ids; the key under which ids are digested
+MOST_IDS, LONGEST_ID = 1024, 512  # of one query: ids, and characters of an id; together they fit into one frame
+_LONGEST_VERSION = 40  # characters of a package version
+_MOST_DETAILS, _DEEPEST = 100_000, 4  # values in the details of an end, and how deep they may be nested
+
+
+def _need(holds: bool, what: str, found: object) -> None:
+    if not holds:
+        raise ProtocolError(f"{what} Found {plain(str(found), 80)!r}.")
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,15 @@ class Hello:
     job: str
     purpose: str
 
+    def __post_init__(self) -> None:
+        _need(len(self.package) <= _LONGEST_VERSION and self.package.isprintable(), "a version is short.", self.package)
+        try:
+            check_name(self.party)
+        except ConfigError as error:
+            raise ProtocolError(str(error)) from None
+        _need(is_hex(self.job, DIGEST_BYTES), "a job is named by its SHA-256.", self.job)
+        _need(self.purpose in PHASES, f"a party is there to {', '.join(PHASES)}.", self.purpose)
+
 
 @dataclass(frozen=True)
 class Welcome:
@@ -40,6 +62,11 @@ class Welcome:
     run: str
     key: str
     phase: str
+
+    def __post_init__(self) -> None:
+        check_run(self.run)
+        _need(is_hex(self.key, KEY_BYTES), f"a key has {KEY_BYTES} bytes.", self.key)
+        _need(self.phase in PHASES, f"a coordinator is there to {', '.join(PHASES)}.", self.phase)
 
 
 @dataclass(frozen=True)
@@ -50,6 +77,10 @@ class Ready:
     ids: str
     last: int
 
+    def __post_init__(self) -> None:
+        _need(self.ids == "" or is_hex(self.ids, DIGEST_BYTES), "ids are named by their digest.", self.ids)
+        _need(self.rows >= 0 and self.last >= 0, "rows and exchanges are counted from 0.", (self.rows, self.last))
+
 
 @dataclass(frozen=True)
 class Refused:
@@ -58,12 +89,21 @@ class Refused:
     reason: str
     retry: bool
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", plain(self.reason))
+
 
 @dataclass(frozen=True)
 class Query:
     """The rows that the coordinator wants scores for, by id."""
 
     ids: list[str]
+
+    def __post_init__(self) -> None:
+        _need(1 <= len(self.ids) <= MOST_IDS, f"a query asks for 1 to {MOST_IDS} ids.", len(self.ids))
+        longest = max(map(len, self.ids))
+        _need(longest <= LONGEST_ID, f"an id has at most {LONGEST_ID} characters.", longest)
+        _need(sum(map(_encoded, self.ids)) <= CHUNK_BYTES - 100, "a query fits into one frame.", len(self.ids))
 
 
 @dataclass(frozen=True)
@@ -73,6 +113,35 @@ class Finished:
     ok: bool
     reason: str
     details: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", plain(self.reason))
+        object.__setattr__(self, "details", _plain_details(self.details))
+
+
+def _plain_details(details: dict[str, Any]) -> dict[str, Any]:
+    """The details, their texts safe to print; ProtocolError unless they are few, flat, and of plain values."""
+    count = 0
+
+    def copy(value: Any, depth: int) -> Any:
+        nonlocal count
+        count += 1
+        _need(count <= _MOST_DETAILS and depth <= _DEEPEST, "the details of an end are few and flat.", count)
+        if isinstance(value, str):
+            return plain(value, LONGEST_TEXT)
+        if isinstance(value, dict):
+            return {plain(str(key), 80): copy(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [copy(item, depth + 1) for item in value]
+        _need(value is None or isinstance(value, bool | int | float), "details are plain.", type(value).__name__)
+        return value
+
+    return cast(dict[str, Any], copy(details, 0))
+
+
+def _encoded(text: str) -> int:
+    """How many bytes a text takes at most as JSON: 2 for a character, 12 for one beyond ASCII; quotes, a comma."""
+    return 3 + (2 * len(text) if text.isascii() and text.isprintable() else 12 * len(text))
 
 
 Control: TypeAlias = Hello | Welcome | Ready | Refused | Query | Finished
@@ -98,21 +167,22 @@ def decode(frame: Frame) -> Control:
         raise ProtocolError(f"a control message must be one of {sorted(_TYPES)}. Found another.")
     expected = {f.name: cast(type, f.type) for f in fields(kind)}
     if set(content) != set(expected):
-        raise ProtocolError(f"{kind.__name__} must have the fields {sorted(expected)}. Found {sorted(content)[:9]}.")
+        found = [plain(name, 20) for name in sorted(content)[:9]]
+        raise ProtocolError(f"{kind.__name__} must have the fields {sorted(expected)}. Found {found}.")
     for name, value in content.items():
         _check(kind, name, value, expected[name])
     return kind(**content)
 
 
 def _check(kind: type[Control], name: str, value: object, wanted: Any) -> None:
-    plain = getattr(wanted, "__origin__", wanted)
-    sound = type(value) is plain
-    if plain is list:
+    bare = getattr(wanted, "__origin__", wanted)
+    sound = type(value) is bare
+    if bare is list:
         sound = isinstance(value, list) and all(type(item) is str for item in value)
-    if plain is int:
+    if bare is int:
         sound = type(value) is int and -1 <= value < 1 << 62
     if not sound:
-        raise ProtocolError(f"{kind.__name__}.{name} must be {plain.__name__}. Found {type(value).__name__}.")
+        raise ProtocolError(f"{kind.__name__}.{name} must be {bare.__name__}. Found {type(value).__name__}.")
 
 
 def expect(data: bytes, *wanted: type[Control]) -> Control:

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-from plait.errors import ProtocolError
+from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports.handshake import Finished, Query
 
@@ -20,6 +20,14 @@ class Ask:
     seq: int
     item: Item
     before: int
+
+
+@dataclass(frozen=True)
+class _Past:
+    """A request that was answered, and its answer."""
+
+    ask: Ask
+    answer: Answer | None
 
 
 class Desk:
@@ -37,10 +45,12 @@ class Desk:
         self.told = False
         self._session: object | None = None
         self._kept = kept
-        self._past: deque[Ask] = deque(maxlen=kept)
+        self._past: deque[_Past] = deque(maxlen=kept)
         self._pending: Ask | None = None
         self._answer: Answer | None = None
         self._said = 0
+        self._last = 0
+        self._asked = time.monotonic()
         self._finished: Finished | None = None
 
     @property
@@ -51,9 +61,17 @@ class Desk:
         """Leave a request."""
         with self.changed:
             if self._pending is not None:
-                self._past.append(self._pending)
+                self._past.append(_Past(self._pending, self._answer))
             self._pending = Ask(seq, item, self._pending.seq if self._pending else 0)
             self._answer = None
+            self._asked = time.monotonic()
+            self.changed.notify_all()
+
+    def withdraw(self, seq: int) -> None:
+        """Nobody waits for this answer any more: the request is not said again."""
+        with self.changed:
+            if self._pending is not None and self._pending.seq == seq and self._answer is None:
+                self._pending = None
             self.changed.notify_all()
 
     def remember(self, seq: int, item: Item, share: Share) -> None:
@@ -67,24 +85,28 @@ class Desk:
             self._finished = finished
             self.changed.notify_all()
 
-    def sit(self, session: object, last: int) -> list[Ask]:
-        """Begin a session with a party that has answered up to `last`; returns what it must be asked again first."""
+    def sit(self, session: object, last: int) -> None:
+        """Begin a session with a party that has answered up to `last`."""
         with self.changed:
-            again = self._check(last)
+            self._last = last
+            self._missed()
             self._session = session
-            self.seen = time.monotonic()
+            self.seen = self._asked = time.monotonic()
             self.changed.notify_all()
-            return again
 
-    def _check(self, last: int) -> list[Ask]:
+    def _missed(self) -> Ask | None:
+        """The oldest request that the party must be asked again, before the pending one, because it has forgotten it.
+
+        Looked at before every request: a coordinator that resumes learns what it asked while the party is here.
+        """
         pending = self._pending
-        if self._kept == 0 or pending is None or last >= pending.before:
-            return []  # the party itself refuses what it has answered too long ago to repeat
-        again = [ask for ask in self._past if ask.seq > last]
-        if again and again[0].before == last:
-            return again
+        if self._kept == 0 or pending is None or self._last >= pending.before:
+            return None  # the party itself refuses what it has answered too long ago to repeat
+        for past in self._past:
+            if past.ask.before == self._last:
+                return past.ask
         raise ProtocolError(
-            f"party {self.name!r} must have answered exchange {pending.before}. Found {last} in its checkpoint. "
+            f"party {self.name!r} must have answered exchange {pending.before}. Found {self._last} in its checkpoint. "
             "Its run folder was removed or replaced: restore it, or start over with `plait coordinator --fresh`."
         )
 
@@ -100,6 +122,8 @@ class Desk:
         """Wait for something to say in this session; None when the session is over."""
         with self.changed:
             while self._session is session:
+                if (missed := self._missed()) is not None:
+                    return missed
                 if self._pending is not None and self._answer is None:
                     return self._pending
                 if self._finished is not None:
@@ -127,10 +151,17 @@ class Desk:
             )
 
     def deliver(self, seq: int, answer: Answer) -> None:
-        """Leave the answer to the pending request."""
+        """Leave the answer to the pending request, or one that was asked again: it must be what it was then."""
         with self.changed:
-            if self._pending is not None and self._pending.seq == seq:
+            self._last = max(self._last, seq)
+            if self._pending is not None and self._pending.seq == seq and self._answer is None:
                 self._answer = answer
+            for past in self._past:
+                if past.ask.seq == seq and past.answer is not None and past.answer.digest != answer.digest:
+                    raise StorageError(
+                        f"party {self.name!r} must repeat what it answered to exchange {seq}. Found another answer: its "
+                        "data or its run folder were replaced. Restore them, or start over with --fresh."
+                    )
             self.changed.notify_all()
 
     def fail(self, reason: str) -> None:
@@ -144,6 +175,22 @@ class Desk:
         with self.changed:
             self.changed.wait_for(lambda: self._answer is not None or self.failure is not None, seconds)
             return self._answer
+
+    def seats(self, session: object) -> bool:
+        """Whether this session is the party's."""
+        return self._session is session
+
+    @property
+    def asks_people(self) -> bool:
+        """Whether the pending request waits for a decision of people."""
+        pending = self._pending
+        return pending is not None and isinstance(pending.item, Parcel) and pending.item.what == "propose"
+
+    def silent(self) -> float:
+        """For how many seconds the party has been here without an answer to the pending request."""
+        with self.changed:
+            waits = self.connected and self._pending is not None and self._answer is None
+            return time.monotonic() - self._asked if waits else 0.0
 
     def missing(self) -> float:
         """For how many seconds the party has been away."""

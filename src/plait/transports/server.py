@@ -2,7 +2,9 @@
 
 import hmac
 import math
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,20 +12,28 @@ from typing import Any
 
 import grpc
 
+from plait._names import plain
 from plait._version import __version__
-from plait.errors import MissingPartyError, ProtocolError, TransportError
-from plait.messages import Broadcast, Parcel, Share
+from plait.errors import CertificateError, MissingPartyError, ProtocolError, StorageError, TransportError
+from plait.messages import Broadcast, Form, Parcel, Share
 from plait.transports import handshake
-from plait.transports.frames import MAX_FRAME_BYTES, Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
+from plait.transports.deadline import Deadline
+from plait.transports.frames import MAX_FRAME_BYTES, frames, pack_parcel
 from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
+from plait.transports.law import AnswerLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item
-from plait.transports.tls import PlainText, Security, peer_name
+from plait.transports.tls import Identity, PlainText, Security, peer_name
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5
 _HEAD_START = 0.02
 """Seconds for which local parties let requests to the others go first."""
 _REMINDER = 15.0
+_GREETING = 20.0  # seconds from the first byte of a stream until a party has said who it is and what it brings
+_CONSENT = 86_400.0  # seconds that people may take to agree to an alignment: a day
+_STREAMS = 2  # open streams per party: one that works, one that takes its place after a broken connection
+_TOLD_REFUSALS = 16  # refusals that are noted one by one
+_UNNAMED = 8  # streams without a certificate that may be greeting at once
 
 CHECK, CHECKED = "check", "identity, versions and job agree"
 """The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
@@ -48,6 +58,13 @@ class Terms:
     lengths: frozenset[int] = frozenset()
     """How many numbers a share may have; as many as there are rows where nothing else is said."""
     phase: str = ""
+    wire: str = "float64"
+    """The number format of a share's vector."""
+
+    @property
+    def form(self) -> Form:
+        """What a share may be where its request says nothing else."""
+        return Form(self.lengths or frozenset({self.rows}))
 
     @property
     def aligned(self) -> bool:
@@ -68,8 +85,13 @@ class Hub:
         self._terms = terms
         self._note = note
         self._desks = {name: Desk(name, terms.kept) for name in terms.parties}
-        self._threads = ThreadPoolExecutor(2 * len(self._desks) + 8, "plait-hub")
+        places = _STREAMS * len(self._desks) + _UNNAMED
+        self._threads = ThreadPoolExecutor(places + 2, "plait-hub")
+        self._streams: Counter[str | None] = Counter()
+        self._counting = threading.Lock()
+        self._refused: Counter[str] = Counter()
         self._server: grpc.Server | None = None
+        self._security: Identity | None = None
         self._closed = False
 
     def open(self, address: str, security: Security) -> int:
@@ -82,6 +104,7 @@ class Hub:
                 security.check(address)
                 port = server.add_insecure_port(address)
             else:
+                self._security = security
                 port = server.add_secure_port(address, security.server())
         except RuntimeError as error:
             raise TransportError(f"the coordinator must be able to listen on {address}. Found: {error}.") from error
@@ -93,6 +116,28 @@ class Hub:
         """Deliver every request and wait for every answer; a party may vanish and return meanwhile."""
         self.put(seq, requests)
         return {name: self.take(name) for name in requests}
+
+    def ask_within(self, seconds: float, seq: int, requests: Mapping[str, Item]) -> dict[str, Share]:
+        """The same within a time; TransportError, and the request is withdrawn, when an answer is missing by then."""
+        deadline = time.monotonic() + seconds
+        self.put(seq, requests)
+        shares = {}
+        try:
+            for name in requests:
+                answer = self._desks[name].take(max(0.0, deadline - time.monotonic()))
+                if not isinstance(answer, Share):
+                    self._check(self._desks[name])
+                    raise TransportError(f"party {name!r} must answer within {seconds:g} s. Found no answer.")
+                shares[name] = answer
+        finally:
+            for name in requests:
+                self._desks[name].withdraw(seq)
+        return shares
+
+    @property
+    def absent(self) -> list[str]:
+        """The parties that are not here now."""
+        return [desk.name for desk in self._desks.values() if not desk.connected]
 
     def put(self, seq: int, requests: Mapping[str, Item]) -> None:
         """Begin to deliver requests."""
@@ -121,7 +166,7 @@ class Hub:
     def _take(self, name: str) -> Answer:
         desk = self._desks[name]
         while (answer := desk.take(_POLL)) is None:
-            self._check(desk)
+            self._check(desk, _CONSENT if desk.asks_people else None)
         return answer
 
     def remember(self, seq: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
@@ -168,7 +213,7 @@ class Hub:
             self._server.stop(grace=0.2).wait()
         self._threads.shutdown()
 
-    def _check(self, desk: Desk) -> None:
+    def _check(self, desk: Desk, most_silent: float | None = None) -> None:
         if self._closed:
             raise TransportError("the coordinator has stopped listening.")
         if desk.failure is not None:
@@ -178,46 +223,94 @@ class Hub:
                 f"party {desk.name!r} must not be away for more than {self._terms.patience:g} s. "
                 f"Found it missing for longer. Start it again, then this coordinator: the run resumes."
             )
+        if desk.silent() > (self._terms.patience if most_silent is None else most_silent):
+            raise MissingPartyError(
+                f"party {desk.name!r} must answer within {self._terms.patience:g} s (coordinator.patience). Found it "
+                "connected and silent. Start it again, then this coordinator: the run resumes."
+            )
 
     def _converse(self, incoming: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """One party's stream, from its greeting to its end."""
+        """One party's stream, from its greeting to its end; how many are open is limited before it may say a word."""
+        name = self._known(context)
+        with self._counting:
+            self._streams[name] += 1
+            crowded = self._streams[name] > (_UNNAMED if name is None else _STREAMS)
+        try:
+            if crowded or (name is not None and name not in self._desks):
+                reason = f"{name!r} has too many streams." if crowded else self._stranger(str(name))
+                self._note_refusal(plain(str(name)), reason)
+                yield handshake.encode(Refused(reason, retry=crowded))
+                return
+            yield from self._greeted(incoming, context)
+        finally:
+            with self._counting:
+                self._streams[name] -= 1
+
+    def _known(self, context: grpc.ServicerContext) -> str | None:
+        try:
+            return peer_name(context)
+        except CertificateError:
+            return ""  # a name that no job can have
+
+    def _stranger(self, name: str) -> str:
+        return f"the job names the parties {', '.join(self._terms.parties)}. Found {plain(name, 80)!r}."
+
+    def _greeted(self, incoming: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         session = object()
         desk: Desk | None = None
+        watch = Deadline(_GREETING, context.cancel)
         try:
             hello = handshake.expect(_next(incoming), Hello)
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
             yield handshake.encode(Welcome(self._terms.run, self._terms.key, self._terms.phase or self._terms.purpose))
+            watch.extend(max(_GREETING, self._terms.patience))  # a party reads its files now
             ready = handshake.expect(_next(incoming), Ready, Finished)
             if isinstance(ready, Finished):
                 raise _Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
             assert isinstance(ready, Ready)
+            watch.close()
             self._compare(desk.name, ready)
-            again = self._seat(desk, session, ready)
+            self._seat(desk, session, ready)
             if not context.add_callback(lambda: desk.leave(session)):
                 raise _Gone
             self._note("joined", peer=desk.name, last=ready.last, address=context.peer())
-            yield from self._talk(desk, session, incoming, again)
+            yield from self._talk(desk, session, incoming)
         except _Refusal as refusal:
-            what = "checked" if refusal.answer.reason == CHECKED else "refused"
-            self._note(what, peer=context.peer(), reason=str(refusal))
+            if refusal.answer.reason == CHECKED:
+                self._note("checked", peer=context.peer(), reason=CHECKED)
+            else:
+                self._note_refusal(desk.name if desk else context.peer(), str(refusal))
             yield handshake.encode(refusal.answer)
-        except ProtocolError as error:
-            self._note("refused", peer=desk.name if desk else context.peer(), reason=str(error))
+        except (ProtocolError, StorageError) as error:
+            if desk is not None and desk.seats(session):
+                desk.fail(str(error))
+            self._note_refusal(desk.name if desk else context.peer(), str(error))
             yield handshake.encode(Refused(str(error), retry=False))
         except _Gone:
             self._note("left", peer=desk.name if desk else context.peer())
         finally:
+            watch.close()
             if desk is not None:
                 desk.leave(session)
+
+    def _note_refusal(self, peer: str, reason: str) -> None:
+        """The first refusals of a peer, then each time when their number has doubled: a log must not grow with them."""
+        with self._counting:
+            self._refused[peer if peer in self._desks else ""] += 1
+            count = self._refused[peer if peer in self._desks else ""]
+        if count <= _TOLD_REFUSALS or count & (count - 1) == 0:
+            self._note("refused", peer=plain(peer, 80), reason=plain(reason, 500), times=count)
 
     def _admit(self, hello: Hello, context: grpc.ServicerContext) -> Desk:
         terms, name = self._terms, hello.party
         certified = peer_name(context)
         if certified is not None and certified != name:
             raise _Refusal(f"the certificate of {certified!r} cannot speak for {name!r}.")
+        if self._security is not None and (why := self._security.revoked(context)):
+            raise _Refusal(why)
         if name not in self._desks:
-            raise _Refusal(f"the job names the parties {', '.join(terms.parties)}. Found {name!r}.")
+            raise _Refusal(self._stranger(name))
         if hello.protocol != handshake.PROTOCOL or hello.package != __version__:
             raise _Refusal(
                 f"all parties must run the same plait. Found {__version__} (protocol {handshake.PROTOCOL}) at the "
@@ -251,44 +344,38 @@ class Hub:
                 f"{name!r}. Sort the files by id, and keep only common ones."
             )
 
-    def _seat(self, desk: Desk, session: object, ready: Ready) -> list[Ask]:
+    def _seat(self, desk: Desk, session: object, ready: Ready) -> None:
         with desk.changed:
             if desk.connected:
                 raise _Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
-            return desk.sit(session, ready.last)
+            try:
+                desk.sit(session, ready.last)
+            except ProtocolError as error:
+                desk.fail(str(error))
+                raise
 
-    def _talk(self, desk: Desk, session: object, incoming: Iterator[bytes], again: list[Ask]) -> Iterator[bytes]:
-        assembler = Assembler(Kind.SHARE, *(self._terms.lengths or {self._terms.rows}))
-        for ask in again:
-            yield from _question(ask)
-            self._listen(desk, incoming, assembler, ask.seq)
+    def _talk(self, desk: Desk, session: object, incoming: Iterator[bytes]) -> Iterator[bytes]:
+        law = AnswerLaw(desk.name, self._terms.form, self._terms.wire)
         while (item := desk.next(session)) is not None:
             if isinstance(item, Finished):
                 yield handshake.encode(item)
                 handshake.expect(_next(incoming), Finished)
                 desk.told = True
                 return
+            law.expect(item)
             yield from _question(item)
             desk.said(item.seq)
-            desk.deliver(item.seq, self._listen(desk, incoming, _for(item, assembler), item.seq))
+            desk.deliver(item.seq, self._listen(desk, incoming, law))
 
-    def _listen(self, desk: Desk, incoming: Iterator[bytes], assembler: Assembler | None, seq: int) -> Answer:
-        """The share, or without assembler the parcel, that answers exchange `seq`; stale ones are noted."""
+    def _listen(self, desk: Desk, incoming: Iterator[bytes], law: AnswerLaw) -> Answer:
+        """The answer to the exchange that is under way."""
         while True:
-            frame = unpack(_next(incoming))
-            if frame.kind is Kind.CONTROL:
-                said = handshake.decode(frame)
-                reason = said.reason if isinstance(said, Finished) else f"it said {type(said).__name__}"
-                desk.fail(reason)
+            answer = law.read(_next(incoming))
+            if isinstance(answer, Finished):
+                desk.fail(answer.reason)
                 raise _Gone
-            found, answer = frame.seq, unpack_parcel(frame) if assembler is None else assembler.share(frame)
-            if answer is None:
-                continue
-            if found == seq:
+            if answer is not None:
                 return answer
-            if found > seq:
-                raise ProtocolError(f"exchange {seq} is under way. Found an answer to {found}.")
-            self._note("stale", peer=desk.name, seq=found, wanted=seq)
 
 
 class _Gone(Exception):
@@ -309,14 +396,7 @@ def _question(ask: Ask) -> Iterator[bytes]:
     elif isinstance(ask.item, Parcel):
         yield pack_parcel(ask.item, ask.seq)
     else:
-        yield from frames(ask.item, ask.seq)
-
-
-def _for(ask: Ask, assembler: Assembler) -> Assembler | None:
-    """Answers to a query have one number per id asked for; a parcel needs no assembly."""
-    if isinstance(ask.item, Parcel):
-        return None
-    return Assembler(Kind.SHARE, len(ask.item.ids)) if isinstance(ask.item, Query) else assembler
+        yield from frames(ask.item, ask.seq, ask.before)
 
 
 KEEPALIVE: list[tuple[str, Any]] = [
@@ -331,4 +411,5 @@ _SERVER_OPTIONS: list[tuple[str, Any]] = [
     *KEEPALIVE,
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.so_reuseport", 0),
+    ("grpc.server_handshake_timeout_ms", 20_000),  # a connection that has not finished TLS by then is closed
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from cryptography import x509
 
 from plait.errors import CertificateError, ConfigError
 from plait.transports import certificates
@@ -19,6 +20,7 @@ class Identity:
     authority: bytes
     certificate: bytes
     key: bytes
+    folder: Folder
 
     @classmethod
     def load(cls, folder: Folder, name: str) -> "Identity":
@@ -27,16 +29,38 @@ class Identity:
             if not path.is_file():
                 raise CertificateError(f"{path.name} must be in {folder.path}. Found no such file. See `plait cert`.")
         certificate = certificates.read_certificate(folder.certificate(name))
+        certificates.use_renewed_key(folder, name, certificate)
         certificates.check_pair(certificate, certificates.read_certificate(folder.authority), folder.key(name))
         if certificates.name_of(certificate) != name:
             raise CertificateError(
                 f"{folder.certificate(name)} must name {name!r}. Found {certificates.name_of(certificate)!r}."
+            )
+        certificates.check_valid_now(certificate, folder.certificate(name))
+        certificates.check_valid_now(certificates.read_certificate(folder.authority), folder.authority)
+        if certificates.is_revoked(folder, certificate):
+            raise CertificateError(
+                f"{folder.certificate(name)} must not be revoked. Found it in {folder.revoked}. Make a new key: "
+                f"`plait cert request {name} --renew`."
             )
         return cls(
             name,
             folder.authority.read_bytes(),
             folder.certificate(name).read_bytes(),
             folder.key(name).read_bytes(),
+            folder,
+        )
+
+    def revoked(self, context: grpc.ServicerContext) -> str:
+        """Why the peer's certificate no longer counts, as the list beside ca.crt says now; empty where it does."""
+        try:
+            certificate = peer_certificate(context)
+            if certificate is None or not certificates.is_revoked(self.folder, certificate):
+                return ""
+        except CertificateError as error:
+            return str(error)
+        return (
+            f"the certificate of {self.name!r}'s peer was revoked by the authority. Ask the label party, and make a new "
+            "key: `plait cert request NAME --renew`."
         )
 
     def server(self) -> grpc.ServerCredentials:
@@ -83,4 +107,19 @@ def peer_name(context: grpc.ServicerContext) -> str | None:
     """The name in the certificate of the client, None in plain text."""
     found: Any = context.auth_context()
     names = found.get("x509_common_name", [])
-    return names[0].decode() if names else None
+    if not names:
+        return None
+    try:
+        return certificates.checked_name(names[0].decode())
+    except UnicodeDecodeError:
+        raise CertificateError("a certificate must carry a name of plain letters. Found others.") from None
+
+
+def peer_certificate(context: grpc.ServicerContext) -> x509.Certificate | None:
+    """The certificate of the client, None in plain text."""
+    found: Any = context.auth_context()
+    pem = found.get("x509_pem_cert", [])
+    try:
+        return x509.load_pem_x509_certificate(pem[0]) if pem else None
+    except ValueError:
+        raise CertificateError("a peer must have a readable certificate. Found another.") from None

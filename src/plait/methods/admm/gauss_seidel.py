@@ -19,6 +19,9 @@ class GaussSeidel(Sharing):
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return SequentialCoordinator(self, task)
 
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return 2 * rounds + 1
+
 
 @dataclass(frozen=True)
 class Sweep:

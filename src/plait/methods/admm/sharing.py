@@ -16,13 +16,15 @@ from typing import TypeVar
 import numpy as np
 
 from plait._types import Array
-from plait.messages import Broadcast, Share
+from plait.errors import ProtocolError
+from plait.messages import Broadcast, Form, Share
 from plait.methods.admm import anderson
 from plait.methods.admm.iterate import Iterate, combine, mix
 from plait.methods.admm.x_update import LocalSolver, choose_solver
 from plait.methods.admm.z_update import update_scores_and_intercept
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
 
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-50, 1e50  # of rho and tau: their squares and products are numbers
 _BALANCE, _RHO_FACTOR = 10.0, 2.0
 _RHO_PATIENCE, _PATIENCE_GROWTH = 10.0, 1.5
 
@@ -68,6 +70,17 @@ class SharingPartyState:
     images: tuple[Array, ...]
 
 
+def need_weights(broadcast: Broadcast, images: int) -> None:
+    """Raise ProtocolError unless a broadcast has v, rho > 0, tau >= 0, and coefficients of images that there are."""
+    scalars = broadcast.scalars
+    if broadcast.vector is None or not 2 <= scalars.size <= 2 + images:
+        raise ProtocolError(
+            f"a broadcast must have a vector, rho, tau and at most {images} coefficients. Found {scalars.size} scalars."
+        )
+    if not (_LEAST_WEIGHT <= scalars[0] <= _MOST_WEIGHT and 0 <= scalars[1] <= _MOST_WEIGHT):
+        raise ProtocolError(f"rho must be positive and tau not negative. Found {scalars[0]:g} and {scalars[1]:g}.")
+
+
 class SharingParty(PartySide):
     """The x-update.  Broadcast scalars: rho, tau, then the coefficients of past images that make the centre."""
 
@@ -79,6 +92,9 @@ class SharingParty(PartySide):
     def start(self) -> SharingPartyState:
         x = np.zeros(self.block.features.columns)
         return SharingPartyState(x, (x,))
+
+    def check(self, state: SharingPartyState, broadcast: Broadcast) -> None:
+        need_weights(broadcast, len(state.images))
 
     def respond(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[SharingPartyState, Share]:
         assert broadcast.vector is not None
@@ -137,7 +153,8 @@ class SharingCoordinator(CoordinatorSide):
 
     def to_all(self, state: SharingState, where: Iterate, coefficients: Array, closing: bool) -> dict[str, Broadcast]:
         scalars = np.concatenate([[state.rho, self.proximity * state.rho], coefficients])
-        message = Broadcast(state.measured.round + (not closing), where.v, scalars, closing)
+        form = Form.of(None if closing else self.task.rows, 2)
+        message = Broadcast(state.measured.round + (not closing), where.v, scalars, closing, expects=form)
         return dict.fromkeys(self.task.parties, message)
 
     def absorb(self, state: SharingState, shares: Mapping[str, Share]) -> tuple[SharingState, Measured | None]:

@@ -35,6 +35,9 @@ class Briefed(Method):
     def lengths(self, rows: int) -> frozenset[int]:
         return self.inner.lengths(rows) | {rows}
 
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return self.inner.exchanges(rounds, rows) + 1
+
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return self.inner.coordinator_side(task)
 
@@ -59,6 +62,12 @@ class BriefedSide(PartySide):
 
     def start(self) -> Told | None:
         return None
+
+    def check(self, state: Told | None, broadcast: Broadcast) -> None:
+        if state is not None:
+            self._side(state).check(state.inner, broadcast)
+        elif broadcast.scalars.size != 1 or broadcast.closing:
+            raise ProtocolError(f"a briefing must bring one factor. Found {broadcast.scalars.size} scalars.")
 
     def respond(self, state: Told | None, broadcast: Broadcast) -> tuple[Told, Share]:
         if state is None:

@@ -9,13 +9,14 @@ with w the share as it was last released.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.messages import Broadcast, Share
-from plait.methods.admm.sharing import Sharing, SharingParty, SharingPartyState
+from plait.methods.admm.sharing import Sharing, SharingParty, SharingPartyState, need_weights
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.release_gate import Book, digest
@@ -44,6 +45,9 @@ class Guarded(Method):
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return self.inner.coordinator_side(task)
+
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return self.inner.exchanges(rounds, rows)
 
     def party_side(self, block: Block) -> PartySide:
         if isinstance(self.mechanism, MechanismA):
@@ -106,7 +110,14 @@ def _check_strongly_convex(mechanism: MechanismA, penalty: Penalty) -> None:
         ) from None
 
 
-class PaperSide(PartySide):
+class _NoisySide(PartySide):
+    """What all of them ask of a broadcast: rho and tau, nothing that combines past shares."""
+
+    def check(self, state: Any, broadcast: Broadcast) -> None:
+        need_weights(broadcast, images=1)
+
+
+class PaperSide(_NoisySide):
     """The paper's D (x + xi) at a plain level of noise."""
 
     def __init__(self, mechanism: PaperMechanism | PaperNoise, block: Block, book: Book) -> None:
@@ -175,7 +186,7 @@ class AdmmState:
     x: Array
 
 
-class AdmmSide(PartySide):
+class AdmmSide(_NoisySide):
     """Mechanism A: the clipped x-update with isotropic noise.  Its scalars say nothing."""
 
     def __init__(self, mechanism: MechanismA, block: Block, book: Book) -> None:

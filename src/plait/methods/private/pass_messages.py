@@ -51,7 +51,7 @@ class Tagged:
 
     def _tag(self, broadcast: Broadcast) -> Broadcast:
         tag = [float(self.step), float(broadcast.round), float(broadcast.closing)]
-        return Broadcast(0, broadcast.vector, np.concatenate([tag, broadcast.scalars]))
+        return Broadcast(0, broadcast.vector, np.concatenate([tag, broadcast.scalars]), expects=broadcast.expects)
 
 
 def untagged(broadcast: Broadcast) -> Broadcast:

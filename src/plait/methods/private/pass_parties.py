@@ -18,6 +18,11 @@ from plait.privacy.mechanisms.helper_mixing import Layout
 from plait.privacy.mechanisms.recommended import Recommended
 
 
+def _need_step(broadcast: Broadcast) -> None:
+    if not 1 <= broadcast.scalars.size or abs(broadcast.scalars[0]) > FOLDS:
+        raise ProtocolError("a message of a private pass must name its step. Found none.")
+
+
 @dataclass(frozen=True)
 class Unprotected(Method):
     """An unprotected party in a private pass: it trains by `inner`, on all records and without each fold."""
@@ -26,6 +31,9 @@ class Unprotected(Method):
 
     def party_side(self, block: Block) -> PartySide:
         return OpenSide(self.inner, block)
+
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return (FOLDS + 1) * (self.inner.exchanges(rounds, rows) + 1)
 
     def lengths(self, rows: int) -> frozenset[int]:
         return self.inner.lengths(rows) | {rows}
@@ -58,6 +66,15 @@ class OpenSide(PartySide):
     def start(self) -> OpenState:
         return OpenState(0, self._side(0).start(), np.zeros(self._block.features.columns))
 
+    def check(self, state: OpenState, broadcast: Broadcast) -> None:
+        _need_step(broadcast)
+        step = int(broadcast.scalars[0])
+        if 0 <= step <= FOLDS:
+            if broadcast.scalars.size < 3:
+                raise ProtocolError("a message of a training must say its round and whether it closes. Found neither.")
+            side = self._side(step)
+            side.check(state.inner if step == state.step else side.start(), untagged(broadcast))
+
     def respond(self, state: OpenState, broadcast: Broadcast) -> tuple[OpenState, Share]:
         step = int(broadcast.scalars[0])
         if step == Step.SCORES:
@@ -87,6 +104,9 @@ class Protected(Method):
     mechanism: Recommended
     book: Book
     sketch: bool
+
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return 4  # labels, the fit, the sketch, and how much of it is used
 
     def party_side(self, block: Block) -> PartySide:
         return HelperSide(self.mechanism, block, self.book, self.sketch)
@@ -124,6 +144,9 @@ class HelperSide(PartySide):
 
     def start(self) -> HelperState:
         return HelperState()
+
+    def check(self, state: HelperState, broadcast: Broadcast) -> None:
+        _need_step(broadcast)
 
     def respond(self, state: HelperState, broadcast: Broadcast) -> tuple[HelperState, Share]:
         step, number = int(broadcast.scalars[0]), broadcast.round

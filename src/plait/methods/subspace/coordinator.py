@@ -10,7 +10,8 @@ from scipy.linalg import block_diag
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
-from plait.methods.subspace.messages import FAR, NO_BOUND, Model, Orders, Report, add_reports
+from plait.methods.subspace.checks import answer_form
+from plait.methods.subspace.messages import FAR, NO_BOUND, NUMBERS, Model, Orders, Report, add_reports
 from plait.methods.subspace.party import MODELS
 from plait.methods.subspace.span import PRECISE, ROUGH, Scores, minimise_over_box, minimise_over_span
 
@@ -99,8 +100,10 @@ class SubspaceCoordinator(CoordinatorSide):
         g = self._at(state.z).gradient
         number = state.measured.round + (not closing)
         rest = (state.models, state.start_score, float(self.task.fit_intercept), self.stiffness, state.width)
+        form = answer_form(self.task.rows, len(state.images[0]) + 1, state.models, closing, NUMBERS, MODELS)
+        memory = self._memory(state.models > 1)
         return {
-            name: Broadcast(number, g, Orders(self._memory(state.models > 1), *rest, c, state.gram_row).pack(), closing)
+            name: Broadcast(number, g, Orders(memory, *rest, c, state.gram_row).pack(), closing, expects=form)
             for group, c in zip(self.groups, state.coefficients, strict=True)
             for name in group
         }

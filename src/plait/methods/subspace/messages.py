@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait._types import Array
+from plait.messages import NO_BOUND
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,12 @@ class Model:
         return Model(self.constant + other.constant, self.r + other.r, self.k + other.k)
 
 
-_NUMBERS = 7
+NUMBERS = 7
+"""Scalars of a report before its parabolas."""
+__all__ = ["FAR", "NO_BOUND", "NUMBERS", "Model", "Orders", "Report", "add_reports"]
 
 FAR = 16.0
 """How far beyond its own step a party also states its penalty, for the coordinator to go there if it pays."""
-
-NO_BOUND = 1e300
-"""Stands for a bound that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class Report:
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Report":
         size = 1 + basis + basis * (basis + 1) // 2
-        rest = scalars[_NUMBERS:]
+        rest = scalars[NUMBERS:]
         models = tuple(_unpacked(rest[i : i + size], basis) for i in range(0, rest.size, size))
-        return Report.of(scalars[:_NUMBERS], models)
+        return Report.of(scalars[:NUMBERS], models)
 
 
 def add_reports(reports: Sequence[Report]) -> Report:

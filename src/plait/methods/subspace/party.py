@@ -7,6 +7,7 @@ import numpy as np
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
+from plait.methods.subspace.checks import check_gradient, check_orders
 from plait.methods.subspace.curvature import SMALL, Curvature
 from plait.methods.subspace.direction import Others, newton_direction, proximal_direction, with_constant
 from plait.methods.subspace.messages import FAR, NO_BOUND, Model, Orders, Report
@@ -76,6 +77,13 @@ class SubspaceParty(PartySide):
 
     def weights(self, state: PartyState) -> Array:
         return state.x
+
+    def check(self, state: PartyState, broadcast: Broadcast) -> None:
+        begun = state.first is not None
+        steps = len(state.steps) + 1 if begun else 0
+        check_orders(self.block, broadcast, steps, len(state.total_gram) + 1 if begun else 0, MODELS)
+        assert broadcast.vector is not None
+        check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
 
     def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
         g = broadcast.vector

@@ -143,7 +143,7 @@ def write_durably(path: Path, content: bytes, private: bool = False) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    mode = 0o600 if private else 0o666
+    mode = 0o600
     with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()

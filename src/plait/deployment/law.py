@@ -1,0 +1,152 @@
+"""A party's own law, from the agreed job and its own file: what it answers, and how often in all.
+
+`agreement` says what one conversation may ask (see `plait.transports.law`, where every message is read).  `Tally`
+counts answers over all runs on the same file, durably: a coordinator that starts over does not start from zero.
+"""
+
+import fcntl
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+from plait._files import make_folder, read_json, write_json
+from plait.deployment.job_file import Job, PartyFile
+from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
+from plait.messages import Form
+from plait.methods.base import Method
+from plait.training.history import Round
+from plait.training.under_policy import limits
+from plait.transports.handshake import Welcome
+from plait.transports.law import Agreement
+
+_BLOCK = 16  # answers that are counted ahead, so that the disk is not waited for in every round
+_LONGEST_PASS = 1 << 20  # exchanges of a private pass: they are numbered over all parties
+MOST_RUNS = 16  # runs that one start of a party's program joins
+
+
+def training_agreement(job: Job, method: Method, rows: int) -> Agreement:
+    """What a party answers in training: at most the job's rounds, vectors of the method's lengths."""
+    rounds = _LONGEST_PASS if job.policy.private else job.stopping.max_rounds
+    return Agreement("fit", Form(method.lengths(rows)), job.run.wire, rounds)
+
+
+def most_exchanges(job: Job, method: Method, rows: int) -> int:
+    """How many broadcasts a party answers at most in one run of the job."""
+    return method.exchanges(limits(job.policy, job.parties, job.stopping).max_rounds, rows)
+
+
+ALIGNMENT = Agreement("align")
+PREDICTION = Agreement("predict", Form(scalars=frozenset({0})))
+SERVICE = Agreement("serve")
+
+
+def need_phase(welcome: Welcome, *allowed: str) -> None:
+    """Raise ProtocolError unless the coordinator is there for something that this party came for."""
+    if welcome.phase not in allowed:
+        raise ProtocolError(f"this party is here to {' or '.join(allowed)}. Found a coordinator to {welcome.phase}.")
+
+
+def told_results(details: dict[str, Any]) -> dict[str, Any]:
+    """What a coordinator says about a finished run, for the party's report; what does not fit is left out."""
+    known = {f.name for f in fields(Round)}
+    rounds = [row for row in _list(details.get("rounds")) if isinstance(row, dict) and set(row) == known]
+    kept: dict[str, Any] = {"rounds": [row for row in rounds if all(map(_number, row.values())) and _counted(row)]}
+    if isinstance(details.get("rounds_taken"), int):
+        kept["rounds_taken"] = details["rounds_taken"]
+    if _number(details.get("objective")):
+        kept["objective"] = details.get("objective")
+    if isinstance(details.get("reason"), str):
+        kept["reason"] = details["reason"]
+    return kept
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and abs(value) < 1e300 and math.isfinite(value))
+
+
+def _counted(row: dict[str, Any]) -> bool:
+    return all(isinstance(row[key], int | float) for key in ("round", "seconds", "bytes_down", "bytes_up"))
+
+
+def file_digest(path: Path) -> str:
+    """BLAKE3 of a data file: whatever is chosen or prepared from it, it is the same data."""
+    try:
+        return blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest()
+    except (OSError, ValueError) as error:
+        raise InputError(f"the data file must be readable at {path}. Found: {error}.") from error
+
+
+class Tally:
+    """How many answers of each kind a party has given about one data file, over all jobs and runs.
+
+    A killed program has counted up to 15 answers more than it gave.  The count lies in `counts/` beside the party
+    file, not in the run folders, so that removing old runs does not reset it.
+    """
+
+    def __init__(self, file: PartyFile) -> None:
+        folder = make_folder(file.path("counts"))
+        self._path = folder / f"{file.name}-{file_digest(file.path(file.data.file))[:32]}.json"
+        self._ahead: dict[str, int] = {}
+
+    def spend(self, what: str, count: int, limit: int, remedy: str, at_once: int = _BLOCK) -> None:
+        """Count answers before they are given; PrivacyError, and nothing is counted, beyond the limit (0 for none).
+
+        So many are counted `at_once`, and given back when the program ends in order.
+        """
+        ahead = self._ahead.get(what, 0)
+        if count <= ahead:
+            self._ahead[what] = ahead - count
+            return
+        with self._locked() as counts:
+            spent = counts.get(what, 0) - ahead
+            if limit and spent + count > limit:
+                raise PrivacyError(
+                    f"this party gives {limit} {what} on these data, over all runs. Found {spent} given and {count} more "
+                    f"asked for. {remedy}"
+                )
+            block = count if limit and spent + count + at_once > limit else count + at_once - 1
+            counts[what] = spent + block
+            self._write(counts)
+            self._ahead[what] = block - count
+
+    def spent(self, what: str) -> int:
+        """How many were given."""
+        with self._locked() as counts:
+            return counts.get(what, 0) - self._ahead.get(what, 0)
+
+    def close(self) -> None:
+        """Give back what was counted ahead."""
+        if any(self._ahead.values()):
+            with self._locked() as counts:
+                self._write({what: n - self._ahead.get(what, 0) for what, n in counts.items()})
+            self._ahead = {}
+
+    @contextmanager
+    def _locked(self) -> Iterator[dict[str, int]]:
+        try:
+            with self._path.with_suffix(".lock").open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield self._read()
+        except OSError as error:
+            raise StorageError(f"{self._path} must be writable. Found: {error.strerror}.") from error
+
+    def _read(self) -> dict[str, int]:
+        if not self._path.exists():
+            return {}
+        counts = read_json(self._path, "the count of a party's answers")["counts"]
+        if not isinstance(counts, dict) or not all(type(n) is int and n >= 0 for n in counts.values()):
+            raise StorageError(f"{self._path} must hold counts. Found {json.dumps(counts)[:80]}. Restore it.")
+        return counts
+
+    def _write(self, counts: dict[str, int]) -> None:
+        write_json(self._path, {"format": 1, "counts": counts})

@@ -1,0 +1,188 @@
+"""The law of a conversation: the only door for what a peer sends.
+
+Each side makes its law from what was agreed before anybody talks (see `plait.deployment.law`).  The law knows which
+message may come next, its exchange, round, shape, number format, range and size, and how many may come in all.
+Everything else is a ProtocolError, before it is computed with, stored, or logged at length.
+
+    at a party         PartyLaw.read(frame)      ->  a request of the coordinator, or its end
+    at a coordinator   AnswerLaw.read(frame)     ->  the answer to the request that is under way
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.errors import ProtocolError
+from plait.messages import LARGEST, MOST_SCALARS, NO_BOUND, Broadcast, Form, Message, Parcel, Share
+from plait.transports import handshake
+from plait.transports.frames import Assembler, Frame, Kind, Numbered, unpack, unpack_parcel
+from plait.transports.handshake import Finished, Query, Refused
+from plait.transports.mailbox import Answer, Ask
+
+PARCELS = ("announce", "begin", "give", "take", "propose", "trace", "check")
+"""All that a coordinator may ask in an alignment."""
+ANSWERS = (*PARCELS, "agreed", "declined")
+
+TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int16": np.dtype(np.int16)}
+"""Every number format, and the type of a vector that travels in it."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a party has agreed to answer in one conversation.
+
+    purpose     "fit", "align", "predict" or "serve"
+    form        what a broadcast may be
+    wire        the number format of its vector
+    rounds      the highest round
+    """
+
+    purpose: str
+    form: Form = Form()
+    wire: str = "float64"
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """A numbered question of the coordinator, and the number of the broadcast that it says came before."""
+
+    seq: int
+    item: Broadcast | Query | Parcel
+    before: int = 0
+
+
+class PartyLaw:
+    """What a coordinator may say to a party, one frame after another."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        self._agreed = agreement
+        self._assembler = Assembler(Kind.BROADCAST, *agreement.form.lengths)
+        self._round = 0
+
+    def read(self, data: bytes) -> Request | Finished | Refused | None:
+        """What the coordinator says; None while a message is not complete."""
+        frame = unpack(data)
+        if frame.kind is Kind.CONTROL:
+            return self._control(frame)
+        if frame.kind is Kind.PARCEL and self._agreed.purpose == "align":
+            return self._parcel(frame)
+        if frame.kind in (Kind.BROADCAST, Kind.CHUNK) and self._agreed.purpose in ("fit", "predict"):
+            done = self._assembler.add(frame)
+            return None if done is None else self._broadcast(done)
+        raise ProtocolError(f"this party is here to {self._agreed.purpose}. Found a {frame.kind.name.lower()}.")
+
+    def _control(self, frame: Frame) -> Request | Finished | Refused:
+        said = handshake.decode(frame)
+        if isinstance(said, Finished | Refused):
+            return said
+        if isinstance(said, Query) and self._agreed.purpose == "serve":
+            return Request(frame.seq, said)
+        raise ProtocolError(
+            f"the coordinator must ask or end here, and this party is here to {self._agreed.purpose}. Found "
+            f"{type(said).__name__}."
+        )
+
+    def _parcel(self, frame: Frame) -> Request:
+        parcel = unpack_parcel(frame)
+        if parcel.what not in PARCELS:
+            raise ProtocolError(f"an alignment knows {', '.join(PARCELS)}. Found another word of {len(parcel.what)}.")
+        return Request(frame.seq, parcel)
+
+    def _broadcast(self, done: Numbered) -> Request:
+        message, agreed = done.message, self._agreed
+        assert isinstance(message, Broadcast)
+        need_form(message, agreed.form, agreed.wire, "a broadcast")
+        if not self._round <= message.round <= agreed.rounds:
+            raise ProtocolError(
+                f"the job has rounds {self._round} to {agreed.rounds} from here on. Found a broadcast of round "
+                f"{message.round}. Nothing was answered."
+            )
+        if not done.before < done.seq:
+            raise ProtocolError(f"a broadcast must follow the one before it. Found {done.seq} after {done.before}.")
+        self._round = message.round
+        return Request(done.seq, message, done.before)
+
+
+class AnswerLaw:
+    """What one party may answer, one frame after another."""
+
+    def __init__(self, party: str, form: Form, wire: str) -> None:
+        self._party = party
+        self._form = form
+        self._wire = wire
+        self._ask: Ask | None = None
+        self._assembler: Assembler | None = None
+
+    def expect(self, ask: Ask) -> None:
+        """The request that is under way now: nothing but its answer may come."""
+        self._ask = ask
+        self._assembler = None if isinstance(ask.item, Parcel) else Assembler(Kind.SHARE, *self._of(ask).lengths)
+
+    def read(self, data: bytes) -> Answer | Finished | None:
+        """The answer, or how the party ended; None while the answer is not complete."""
+        frame, ask = unpack(data), self._ask
+        if ask is None:
+            raise ProtocolError(f"party {self._party!r} must wait for a request. Found a frame before it.")
+        if frame.kind is Kind.CONTROL:
+            said = handshake.decode(frame)
+            if isinstance(said, Finished) and not said.ok:
+                return said
+            raise ProtocolError(f"party {self._party!r} must answer exchange {ask.seq}. Found {type(said).__name__}.")
+        if frame.seq != ask.seq:
+            raise ProtocolError(f"party {self._party!r} must answer exchange {ask.seq}. Found an answer to {frame.seq}.")
+        if self._assembler is None:
+            return self._parcel(frame)
+        answer = self._assembler.share(frame)
+        return None if answer is None else self._share(answer, ask)
+
+    def _parcel(self, frame: Frame) -> Parcel:
+        parcel = unpack_parcel(frame)
+        if parcel.what not in ANSWERS:
+            raise ProtocolError(f"party {self._party!r} must answer a parcel with one of {', '.join(ANSWERS)}.")
+        return parcel
+
+    def _share(self, share: Share, ask: Ask) -> Share:
+        form, who = self._of(ask), f"the share of party {self._party!r}"
+        need_form(share, form, "float64" if isinstance(ask.item, Query) else self._wire, who)
+        wanted = ask.item.round if isinstance(ask.item, Broadcast) else 0
+        if share.round != wanted:
+            raise ProtocolError(f"{who} must be of round {wanted}. Found round {share.round}.")
+        return share
+
+    def _of(self, ask: Ask) -> Form:
+        if isinstance(ask.item, Query):
+            count = len(ask.item.ids)
+            return Form(frozenset({count}), frozenset(range(count + 1)), vector=True)
+        expected = ask.item.expects if isinstance(ask.item, Broadcast) else None
+        return self._form if expected is None else expected
+
+
+def need_form(message: Message, form: Form, wire: str, who: str) -> None:
+    """Raise ProtocolError unless a message has this form, this number format, and numbers that can be computed with."""
+    vector, scalars = message.vector, message.scalars
+    if vector is None and form.vector:
+        raise ProtocolError(f"{who} must have a vector. Found none.")
+    if vector is not None and vector.size not in form.lengths:
+        raise ProtocolError(f"{who} must have a vector of {sorted(form.lengths)} numbers. Found {vector.size}.")
+    if scalars.size > MOST_SCALARS or (form.scalars is not None and scalars.size not in form.scalars):
+        allowed = f"at most {MOST_SCALARS}" if form.scalars is None else _listed(form.scalars)
+        raise ProtocolError(f"{who} must have {allowed} scalars. Found {scalars.size}.")
+    if vector is not None and vector.dtype != TYPES[wire]:
+        raise ProtocolError(f"{who} must come in {wire}, as the job says. Found {vector.dtype}.")
+    if vector is not None and vector.size:
+        size = max(float(vector.max()), -float(vector.min())) * (1.0 if message.step is None else message.step)
+        if not size <= LARGEST:
+            raise ProtocolError(f"{who} must hold numbers up to {LARGEST:g}. Found {size:g}.")
+    if scalars.size and not _computable(np.abs(scalars)):
+        raise ProtocolError(f"{who} must hold scalars up to {LARGEST:g}. Found {float(np.abs(scalars).max()):g}.")
+
+
+def _computable(sizes: np.ndarray) -> bool:
+    return bool(((sizes <= LARGEST) | ((sizes >= NO_BOUND / 2) & (sizes <= 2 * NO_BOUND))).all())
+
+
+def _listed(counts: frozenset[int]) -> str:
+    found = sorted(counts)
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+

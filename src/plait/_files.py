@@ -85,7 +85,8 @@ def read_json(path: Path, what: str, version: int = 1) -> dict[str, Any]:
         )
     if content.pop("sha256", None) != _sum(content):
         raise StorageError(
-            f"{what} must be as plait wrote it. Found {path}, whose checksum is missing or wrong: it is damaged, or was "
+            f"{what} must be as plait wrote it. Found {path}, whose checksum is missing or wrong: it "
+            "is damaged, or was "
             "edited. Restore a copy of the whole folder."
         )
     return content

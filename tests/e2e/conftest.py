@@ -104,7 +104,9 @@ class Job:
         texts = {}
         for path in [*run.glob("*/weights.json"), run / "coordinator" / "model.json"]:
             lines = path.read_text().splitlines()
-            texts[path.parent.name] = "\n".join(line for line in lines if '"run"' not in line and '"sha256"' not in line)
+            texts[path.parent.name] = "\n".join(
+                line for line in lines if '"run"' not in line and '"sha256"' not in line
+            )
         return texts
 
 

@@ -62,7 +62,8 @@ class Order:
             raise StorageError(f"{folder / 'order.npy'} must be readable. Found: {error.strerror}.") from error
         if hashlib.sha256(data).hexdigest() != content.get("order"):
             raise StorageError(
-                f"{folder / 'order.npy'} must be the order that was aligned. Found it damaged, or of another run. Restore "
+                f"{folder / 'order.npy'} must be the order that was aligned. Found it damaged, or of "
+                "another run. Restore "
                 "the folder, or start over with --fresh."
             )
         rows = np.load(io.BytesIO(data), allow_pickle=False)

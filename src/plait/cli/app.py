@@ -1,5 +1,6 @@
 """The command line: parse, build the object, call it, report one error."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -153,6 +154,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | 
 
 def main() -> None:
     """The entry point of the `plait` command: exit code 0, or 1 after one clear message."""
+    os.umask(0o077)  # whatever a command writes is for its owner alone
     try:
         app()
     except PlaitError as error:

@@ -34,7 +34,7 @@ def init(
 def request(
     name: Annotated[str, typer.Argument(help="Your name, as in the job file.")],
     folder: In = Path("certs"),
-    renew: Annotated[bool, typer.Option("--renew", help="A new key beside the old one, which works until then.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="A new key; the old one works until then.")] = False,
 ) -> None:
     """Make your private key, which stays here, and a request for the label party to sign."""
     path = certificates.make_request(Folder(folder), name, renew)
@@ -49,7 +49,7 @@ def sign(
     folder: In = Path("certs"),
     days: Annotated[int, typer.Option(help="For how long it is valid.")] = certificates.PARTY_DAYS,
     name: Annotated[str, typer.Option(help="The name that the request must carry.")] = "",
-    fingerprint: Annotated[str, typer.Option(help="The fingerprint that the party read out; asked for otherwise.")] = "",
+    fingerprint: Annotated[str, typer.Option(help="What the party read out; asked for otherwise.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Sign without comparing: for tests on one machine.")] = False,
     renew: Annotated[bool, typer.Option("--renew", help="The same party has a new key.")] = False,
 ) -> None:
@@ -74,7 +74,8 @@ def _confirm(file: Path, name: str, fingerprint: str, yes: bool) -> None:
             raise CertificateError(f"the fingerprint must be {shown}. Found {fingerprint[:80]!r}. Nothing was signed.")
     elif not yes and not _agreed(f"Does the party {found!r} read out this fingerprint? Sign it?"):
         raise CertificateError(
-            "a request is signed once its fingerprint was compared. Found no agreement. Give --fingerprint, or answer y."
+            "a request is signed once its fingerprint was compared. Found no agreement. Give "
+            "--fingerprint, or answer y."
         )
 
 

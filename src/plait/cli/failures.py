@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
+from plait._names import plain
 from plait.errors import PlaitError
 
 P = ParamSpec("P")
@@ -22,7 +23,11 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except PlaitError as error:
             typer.secho("Error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-            typer.echo(str(error), err=True)
+            typer.echo(plain(str(error), 8000), err=True)
+            sys.exit(1)
+        except (OSError, MemoryError) as error:  # a full disk, a path that is a folder, a file that is too large
+            typer.secho("Error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+            typer.echo(plain(f"the machine must do what is asked of it. Found: {error or 'no memory left'}."), err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             typer.secho("Interrupted. The same command resumes where it stopped.", err=True)

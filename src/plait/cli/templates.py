@@ -70,11 +70,13 @@ scale = "standard"               # or "minmax", "maxabs" (keeps sparse data spar
 # ranges = {{ orders = [-4, 4] }}  # for "ranges": each column's low and high, known without the data
 one_hot = [{one_hot}]            # columns that become one 0/1 column per value
 # categories = {{ region = ["north", "south"] }}      # values of one_hot columns that are known without the data
-# transformer = "sklearn.preprocessing:QuantileTransformer"    # any scikit-learn transformer, applied last
+# transformer = "sklearn.preprocessing:QuantileTransformer"    # one of a fixed list, applied last
 # options = {{ n_quantiles = 100 }}
 
 [trust]
 min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
+max_rounds = 1000                # rounds that it answers on these data, over all jobs and runs; 0 for no limit
+max_alignments = 20              # alignments that it takes part in with these ids, over all runs; 0 for no limit
 max_queries = 0                  # scores that it gives a prediction service per minute; 0 for no limit
 
 # [privacy]                      # where the job protects this party's features or labels

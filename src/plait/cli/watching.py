@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from plait._names import plain
 from plait.training.history import Round
 
 
@@ -19,15 +20,15 @@ class Terminal:
         self._waiting = ""
 
     def say(self, text: str) -> None:
-        typer.echo(text)
+        typer.echo(plain(text))
 
     def event(self, what: str, facts: dict[str, Any]) -> None:
         if what == "disconnected":
             if facts["reason"] != self._waiting:
                 self._waiting = facts["reason"]
-                typer.echo(f"waiting for the coordinator: {self._waiting}")
+                typer.echo(plain(f"waiting for the coordinator: {self._waiting}"))
         else:
-            typer.echo(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k != "address"))
+            typer.echo(plain(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k != "address")))
 
     def round(self, record: Round) -> None:
         now = time.monotonic()

@@ -4,7 +4,6 @@ Columns are imputed, scaled, and one-hot encoded; then a scikit-learn transforme
 as plain numbers (JSON), a transformer in the skops format; nothing is pickled.
 """
 
-import importlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,8 +13,9 @@ import scipy.sparse as sp
 
 from plait._files import read_json, write_atomically, write_json
 from plait._types import Array
+from plait.data import transformers
 from plait.data.tables import Table
-from plait.errors import ConfigError, InputError, StorageError
+from plait.errors import ConfigError, InputError
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PrepareOptions:
     impute       what replaces missing numbers; "none" refuses them
     scale        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse), "ranges" or "none"
     one_hot      columns that become one 0/1 column per value
-    transformer  any scikit-learn transformer, "package.module:Class", applied last
+    transformer  a scikit-learn transformer of a fixed list, "package.module:Class", applied last
     options      its options
     ranges       for "ranges": each column's [low, high], known without the data; rows then have norm at most 1
     categories   for one_hot columns whose values are known without the data: the values; others are all zeros
@@ -91,10 +91,10 @@ class Preparation:
             "categories": {name: list(values) for name, values in self.categories.items()},
             "bound": None if np.isinf(self.bound) else self.bound,
             "unit": self.unit,
-            "transformer": None if self.transformer is None else _import_path(self.transformer),
+            "transformer": None if self.transformer is None else transformers.import_path_of(self.transformer),
         }
         if self.transformer is not None:
-            write_atomically(folder / "preparation.skops", _skops().dumps(self.transformer))
+            write_atomically(folder / "preparation.skops", transformers.dump(self.transformer))
         write_json(folder / "preparation.json", content)
 
 
@@ -103,7 +103,7 @@ def load(folder: Path) -> Preparation:
     content = read_json(folder / "preparation.json", "a preparation")
     transformer = None
     if content["transformer"] is not None:
-        transformer = _load_transformer(folder / "preparation.skops", content["transformer"])
+        transformer = transformers.load(folder / "preparation.skops", content["transformer"])
     return Preparation(
         tuple(content["numbers"]),
         np.array([np.nan if v is None else v for v in content["fill"]], dtype=np.float64),
@@ -137,7 +137,7 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
         fitted = Preparation(numbers, fill, *_scaling(matrix, options.scale), categories)
     if not options.transformer:
         return fitted
-    transformer = _make_transformer(options)
+    transformer = transformers.make(options.transformer, options.options)
     transformer.fit(fitted.apply(table)[0])
     return replace(fitted, transformer=transformer)
 
@@ -223,38 +223,3 @@ def _scaling(matrix: Any, how: str) -> tuple[Array, Array]:
     else:
         shift, spread = matrix.mean(axis=0), matrix.std(axis=0)
     return shift, 1 / np.where(spread > 0, spread, 1.0)
-
-
-def _make_transformer(options: PrepareOptions) -> Any:
-    module, _, name = options.transformer.partition(":")
-    try:
-        kind = getattr(importlib.import_module(module), name)
-        return kind(**options.options)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f'prepare.transformer must be a class, "package.module:Class", with its options. '
-            f"Found {options.transformer!r}: {error}."
-        ) from error
-
-
-def _import_path(transformer: Any) -> str:
-    return f"{type(transformer).__module__}:{type(transformer).__qualname__}"
-
-
-def _load_transformer(path: Path, import_path: str) -> Any:
-    """Only the transformer's own package and the numerical libraries may be named in the file."""
-    skops = _skops()
-    allowed = {import_path.split(".")[0].split(":")[0], "sklearn", "numpy", "scipy"}
-    untrusted = skops.get_untrusted_types(file=path)
-    foreign = [name for name in untrusted if name.split(".")[0] not in allowed]
-    if foreign:
-        raise StorageError(f"{path} may hold only types of {sorted(allowed)}. Found {foreign}.")
-    return skops.load(path, trusted=untrusted)
-
-
-def _skops() -> Any:
-    try:
-        from skops import io
-    except ImportError as error:
-        raise StorageError("saving a transformer needs skops. Install it: pip install 'plait[skops]'.") from error
-    return io

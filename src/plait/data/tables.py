@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from plait.errors import InputError
+from plait._names import plain
+from plait.errors import InputError, PlaitError
 
 Reader = Callable[[Path, tuple[str, ...]], Any]
 _MISSING = {"", "na", "nan", "null", "none", "n/a"}
@@ -74,9 +75,22 @@ def _choose(path: Path, readers: Mapping[str, Reader]) -> Reader:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"a data file must end in {', '.join(readers)}. Found {path.name!r}.")
-    if not path.is_file():
-        raise InputError(f"the data file must be at {path}. Found no such file.")
-    return reader
+    if "\0" in str(path) or not path.is_file():
+        raise InputError(f"the data file must be at {str(path)!r}. Found no such file.")
+    return lambda file, names: _translated(reader, file, names)
+
+
+def _translated(reader: Reader, path: Path, names: tuple[str, ...]) -> Any:
+    """The reader's answer; InputError for whatever a damaged file makes it, or the library behind it, raise."""
+    try:
+        return reader(path, names)
+    except PlaitError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{path.name} must be a whole {path.suffix} file. Found it damaged, or another kind: "
+            f"{plain(str(error), 200)}."
+        ) from error
 
 
 def keyed_digest(ids: Sequence[str], key: bytes) -> str:

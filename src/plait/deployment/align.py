@@ -128,7 +128,15 @@ class Guest:
         members = frozenset({COORDINATOR, *self._job.parties})
         optional = frozenset({self._job.coordinator.name})  # where the coordinator brings the label party's columns
         return Aligner(
-            self.name, self.ids, folder, self._job.alignment, bytes.fromhex(key), self._consent, meter, members, optional
+            self.name,
+            self.ids,
+            folder,
+            self._job.alignment,
+            bytes.fromhex(key),
+            self._consent,
+            meter,
+            members,
+            optional,
         )
 
     def _tell(self, pace: Pace) -> None:

@@ -111,7 +111,8 @@ class Tally:
             spent = counts.get(what, 0) - ahead
             if limit and spent + count > limit:
                 raise PrivacyError(
-                    f"this party gives {limit} {what} on these data, over all runs. Found {spent} given and {count} more "
+                    f"this party gives {limit} {what} on these data, over all runs. Found {spent} "
+                    f"given and {count} more "
                     f"asked for. {remedy}"
                 )
             block = count if limit and spent + count + at_once > limit else count + at_once - 1

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plait._threads import blas_threads
 from plait._names import check_run
+from plait._threads import blas_threads
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.data.tables import keyed_digest

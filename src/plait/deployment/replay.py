@@ -88,7 +88,8 @@ class Journaled:
         exchange = state.decode(record.payload)
         if not isinstance(exchange, Exchange) or record.seq != self._seq + 1:
             raise StorageError(
-                f"the journal must hold exchange {self._seq + 1} next. Found {record.seq}, or something else. It is damaged: "
+                f"the journal must hold exchange {self._seq + 1} next. Found {record.seq}, or "
+                "something else. It is damaged: "
                 "restore the run folder, or start over with --fresh."
             )
         self._seq, self.seconds = record.seq, exchange.seconds

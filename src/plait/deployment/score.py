@@ -139,7 +139,11 @@ def _shown(value: float, decimals: int | None) -> str:
 def trained(job: Job, file: PartyFile, run: str) -> RunFolder:
     """The coordinator's folder of a finished run: the newest of this job, or the one named."""
     runs = file.path(file.runs)
-    found = RunFolder(runs / check_run(run) / COORDINATOR) if run else find_run(runs, COORDINATOR, job.digest, ("finished",))
+    found = (
+        RunFolder(runs / check_run(run) / COORDINATOR)
+        if run
+        else find_run(runs, COORDINATOR, job.digest, ("finished",))
+    )
     if found is None or not (found.path / "model.json").exists():
         raise StorageError(f"{runs} must hold a finished run of this job. Found none. Train first, or name one: --run.")
     return found

@@ -1,6 +1,7 @@
 """The prediction service: HTTP at the coordinator, scores by all parties, limited and rounded."""
 
 import json
+import socket
 import threading
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from typing import Any
 
 from scipy.special import expit
 
+from plait._names import plain
 from plait._version import __version__
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
@@ -16,12 +18,16 @@ from plait.deployment.openapi import PAGE, specification
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import new_run
 from plait.deployment.score import SERVE, Allowance, Scorer, combine, trained
-from plait.errors import ConfigError, PlaitError
+from plait.errors import ConfigError, PlaitError, ProtocolError
 from plait.messages import Share
-from plait.transports.handshake import Finished, Query
+from plait.transports.deadline import Deadline
+from plait.transports.handshake import MOST_IDS, Finished, Query
 from plait.transports.server import Hub, Terms
 
 _LARGEST_BODY = 1 << 20
+_MOST_CONNECTIONS = 32  # at once: each holds a thread
+_LONGEST_REQUEST = 60.0  # seconds for a whole request, however slowly it comes
+_LONGEST_QUERY = 20.0  # seconds that the parties may take for their parts of a score
 
 
 @dataclass(frozen=True)
@@ -64,17 +70,22 @@ class Service:
         ids = self._ids(body)
         if not self._allowance.take(len(ids)):
             raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, f"at most {self.options.per_minute} ids a minute. Wait.")
-        query = Query(ids)
+        query = _query(ids)
         with self._lock:
             self._seq += 1
             remote = {name: query for name in self.job.parties if name not in self._scorers}
-            shares: dict[str, Share] = self._hub.ask(self._seq, remote)
+            shares: dict[str, Share] = self._hub.ask_within(_LONGEST_QUERY, self._seq, remote)
             shares |= {name: scorer.look_up(query) for name, scorer in self._scorers.items()}
         total, unknown, limited = combine(self.job, self._intercept, shares, len(ids))
         if limited:
             raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, "a party's own limit is reached. Wait.")
         results = [{"id": name, **self._shown(i in unknown, float(total[i]))} for i, name in enumerate(ids)]
         return {"scores": results}
+
+    @property
+    def absent(self) -> list[str]:
+        """The parties that are not here now."""
+        return self._hub.absent
 
     def _shown(self, unknown: bool, score: float) -> dict[str, Any]:
         if unknown:
@@ -91,23 +102,54 @@ class Service:
             raise _Refused(HTTPStatus.BAD_REQUEST, 'the body must be {"ids": ["...", ...]}.') from None
         if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not ids:
             raise _Refused(HTTPStatus.BAD_REQUEST, "ids must be a list of texts.")
-        if len(ids) > self.options.most_ids:
+        if len(ids) > min(self.options.most_ids, MOST_IDS):
             raise _Refused(HTTPStatus.BAD_REQUEST, f"at most {self.options.most_ids} ids in one request.")
         return ids
 
 
+def _query(ids: list[str]) -> Query:
+    """The question to the parties; refused here when it would not fit on its way."""
+    try:
+        return Query(ids)
+    except ProtocolError as error:
+        raise _Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
+
+
 class _Server(ThreadingHTTPServer):
-    """An HTTP server around a service."""
+    """An HTTP server around a service: a few connections at once, and none for long."""
+
+    daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, address: tuple[str, int], service: Service, progress: Progress) -> None:
         super().__init__(address, _Handler)
         self.service = service
         self.progress = progress
+        self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        watch = Deadline(_LONGEST_REQUEST, lambda: request.shutdown(socket.SHUT_RDWR))
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            watch.close()
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that breaks off is no line on the terminal."""
+        self.progress.event("request", {"line": "broken off"})
 
 
 class _Handler(BaseHTTPRequestHandler):
     server_version = f"plait/{__version__}"
     server: _Server
+    timeout = 10  # seconds between two pieces of a request
 
     def do_GET(self) -> None:
         if self.path == "/":
@@ -115,7 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/openapi.json":
             self._json(HTTPStatus.OK, specification(self.server.service.options.most_ids))
         elif self.path == "/health":
-            self._json(HTTPStatus.OK, {"status": "ok"})
+            absent = self.server.service.absent
+            status = HTTPStatus.SERVICE_UNAVAILABLE if absent else HTTPStatus.OK
+            self._json(status, {"status": "waiting", "absent": absent} if absent else {"status": "ok"})
         else:
             self._json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here. See /."})
 
@@ -131,8 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         if self.path != "/scores":
             raise _Refused(HTTPStatus.NOT_FOUND, "post to /scores.")
+        if self.headers.get_content_type() != "application/json":  # other sites' forms cannot send it
+            raise _Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json.")
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _LARGEST_BODY:
+        if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > _LARGEST_BODY:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body must have a length, at most 1 MiB.")
         return self.rfile.read(int(length))
 
@@ -147,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        self.server.progress.event("request", {"line": format % args})
+        self.server.progress.event("request", {"line": plain(format % args, 200)})
 
 
 def serve(
@@ -176,3 +222,5 @@ def serve(
     finally:
         hub.finish(Finished(True, "the service was ended", {}), lambda _: None, 2.0)
         hub.close()
+        for scorer in scorers.values():
+            scorer.close()

@@ -99,7 +99,8 @@ class StoredParty:
             return self._repeated(seq, broadcast)
         if before is not None and before != self._last:
             raise ProtocolError(
-                f"exchange {seq} follows {before} at the coordinator, and the last one here is {self._last}. Found a gap: "
+                f"exchange {seq} follows {before} at the coordinator, and the last one here is "
+                f"{self._last}. Found a gap: "
                 "one of the two run folders lost its newest records, or is an older copy. Restore it, or start over "
                 "with `plait coordinator --fresh`."
             )
@@ -140,7 +141,8 @@ class StoredParty:
         before = kept.digest if kept is not None else self._asked.get(seq)
         if before is not None and before != broadcast.digest:
             raise ProtocolError(
-                f"exchange {seq} must ask what it asked before. Found other numbers: the coordinator's labels, run folder "
+                f"exchange {seq} must ask what it asked before. Found other numbers: the "
+                "coordinator's labels, run folder "
                 "or software have changed. Restore them, or start over with `plait coordinator --fresh`."
             )
 

@@ -101,7 +101,8 @@ def make_request(folder: Folder, name: str, renew: bool = False) -> Path:
 
     To renew, the new key waits beside the old one until its certificate comes.
     """
-    place = folder.next_key(check_name(name)) if renew else folder.key(name)
+    check_name(name)
+    place = folder.next_key(name) if renew else folder.key(name)
     if place.exists():
         raise CertificateError(
             f"a key must be made once. Found {place}. Use it, renew it with --renew, or move it away."
@@ -155,7 +156,8 @@ def _need_free(folder: Folder, name: str, renew: bool, own: bool) -> None:
         )
     if folder.issued(name) and not renew:
         raise CertificateError(
-            f"a name is signed once. Found a certificate of {name!r} in {folder.path}. If the same party has a new key, "
+            f"a name is signed once. Found a certificate of {name!r} in {folder.path}. If the same "
+            "party has a new key, "
             "compare the fingerprint with it and sign with --renew; otherwise ask who sent this."
         )
 

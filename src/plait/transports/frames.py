@@ -1,7 +1,8 @@
 """The wire form of messages: frames of at most about 1 MiB, raw little-endian floats, a small versioned header.
 
     frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
-    head     round u64 | exchange before u64 | vector length i64 (-1 for none) | scalars u32 | the scalars | the first numbers of the vector
+    head     round u64 | exchange before u64 | vector length i64 (-1 for none) | scalars u32 | the scalars |
+             the first numbers of the vector
     chunk    the next numbers of the vector
     parcel   start u64 | count u64 | lengths of the two texts u8 u8 | what it is | whose it is | raw bytes
 

@@ -27,6 +27,10 @@ TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int1
 """Every number format, and the type of a vector that travels in it."""
 
 
+NOTHING = Form()
+"""A message without a vector."""
+
+
 @dataclass(frozen=True)
 class Agreement:
     """What a party has agreed to answer in one conversation.
@@ -38,7 +42,7 @@ class Agreement:
     """
 
     purpose: str
-    form: Form = Form()
+    form: Form = NOTHING
     wire: str = "float64"
     rounds: int = 0
 
@@ -130,7 +134,9 @@ class AnswerLaw:
                 return said
             raise ProtocolError(f"party {self._party!r} must answer exchange {ask.seq}. Found {type(said).__name__}.")
         if frame.seq != ask.seq:
-            raise ProtocolError(f"party {self._party!r} must answer exchange {ask.seq}. Found an answer to {frame.seq}.")
+            raise ProtocolError(
+                f"party {self._party!r} must answer exchange {ask.seq}. Found an answer to {frame.seq}."
+            )
         if self._assembler is None:
             return self._parcel(frame)
         answer = self._assembler.share(frame)
@@ -185,4 +191,3 @@ def _computable(sizes: np.ndarray) -> bool:
 def _listed(counts: frozenset[int]) -> str:
     found = sorted(counts)
     return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
-

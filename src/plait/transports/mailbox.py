@@ -159,7 +159,8 @@ class Desk:
             for past in self._past:
                 if past.ask.seq == seq and past.answer is not None and past.answer.digest != answer.digest:
                     raise StorageError(
-                        f"party {self.name!r} must repeat what it answered to exchange {seq}. Found another answer: its "
+                        f"party {self.name!r} must repeat what it answered to exchange {seq}. Found "
+                        "another answer: its "
                         "data or its run folder were replaced. Restore them, or start over with --fresh."
                     )
             self.changed.notify_all()

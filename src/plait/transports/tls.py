@@ -59,7 +59,8 @@ class Identity:
         except CertificateError as error:
             return str(error)
         return (
-            f"the certificate of {self.name!r}'s peer was revoked by the authority. Ask the label party, and make a new "
+            f"the certificate of {self.name!r}'s peer was revoked by the authority. Ask the label "
+            "party, and make a new "
             "key: `plait cert request NAME --renew`."
         )
 

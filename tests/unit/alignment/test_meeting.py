@@ -153,7 +153,10 @@ ROGUES: dict[str, tuple[Callable[[Parcel], Parcel], str]] = {
     "not canonical": (replacing_one(b"\xff" * 32), "canonical ristretto255"),
     "too many": (lambda p: replace(p, data=p.data + p.data[:32]) if p.what == "give" else p, "must give 60 elements"),
     "cut short": (lambda p: replace(p, data=p.data[:-1]) if p.what == "give" else p, "must give 60 elements"),
-    "one twice": (lambda p: replace(p, data=p.data[:32] * 60) if p.what == "give" else p, "must come once"),
+    "one twice": (
+        lambda p: replace(p, data=p.data[:32] * 60) if p.what == "give" else p,
+        "must (come once|be different)",
+    ),
     "too large a set": (lambda p: replace(p, count=1 << 40) if p.what == "announce" else p, "may bring 1 to"),
     "takes nothing": (lambda p: replace(p, count=0) if p.what == "take" else p, "must take what it is given"),
     "other places": (

@@ -54,7 +54,7 @@ def test_damaged_or_foreign_states_are_refused(data: bytes) -> None:
 
 def test_state_names_no_class_outside_the_package() -> None:
     outline = json.dumps({"class": "subprocess:Popen", "fields": {"args": "true"}}).encode()
-    with pytest.raises(StorageError, match="only classes of plait"):
+    with pytest.raises(StorageError, match="only states and messages of plait"):
         state.decode(b"PLTS\x02" + len(outline).to_bytes(8, "little") + outline)
 
 

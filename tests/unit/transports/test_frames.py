@@ -66,7 +66,9 @@ def test_message_returns_bit_for_bit(message: Message) -> None:
 
 def test_layout_is_the_documented_one() -> None:
     (data,) = frames(Share(5, np.array([1.0, 2.0]), np.array([3.0])), 4)
-    assert data == b"PLT\x01\x03\x00\x00\x00" + struct.pack("<QIQqI", 4, 20 + 24, 5, 2, 1) + struct.pack("<3d", 3, 1, 2)
+    assert data == b"PLT\x02\x03\x00\x00\x00" + struct.pack("<QIQQqI", 4, 28 + 24, 5, 0, 2, 1) + struct.pack(
+        "<3d", 3, 1, 2
+    )
 
 
 def test_frames_stay_below_their_limit() -> None:
@@ -86,7 +88,7 @@ def test_encoding_a_large_message_needs_memory_for_one_chunk() -> None:
 
 
 def test_announced_length_allocates_nothing() -> None:
-    head = b"PLT\x01\x03\x00\x00\x00" + struct.pack("<QIQqI", 1, 28, 1, 1 << 50, 0) + bytes(8)
+    head = b"PLT\x02\x03\x00\x00\x00" + struct.pack("<QIQQqI", 1, 36, 1, 0, 1 << 50, 0) + bytes(8)
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="one number for each of 300000 rows"):
         assemble([head])
@@ -134,8 +136,8 @@ def test_flags_that_contradict_each_other_are_refused(flags: int) -> None:
 def test_layout_of_steps_is_the_documented_one() -> None:
     message = Share(5, np.array([1, -2], np.int16), np.array([3.0]), step=0.5, change=True)  # type: ignore[arg-type]
     (data,) = frames(message, 4)
-    head = struct.pack("<QIQqI", 4, 20 + 16 + 4, 5, 2, 2)
-    assert data == b"PLT\x01\x03\x0c\x00\x00" + head + struct.pack("<2d2h", 3, 0.5, 1, -2)
+    head = struct.pack("<QIQQqI", 4, 28 + 16 + 4, 5, 0, 2, 2)
+    assert data == b"PLT\x02\x03\x0c\x00\x00" + head + struct.pack("<2d2h", 3, 0.5, 1, -2)
 
 
 def test_wrong_length_kind_and_order_are_refused() -> None:
@@ -160,14 +162,14 @@ def test_truncated_frames_are_refused(cut: int) -> None:
 
 
 def test_oversized_frames_are_refused() -> None:
-    data = b"PLT\x01\x04\x00\x00\x00" + struct.pack("<QI", 1, CHUNK_BYTES + 8) + bytes(CHUNK_BYTES + 8)
+    data = b"PLT\x02\x04\x00\x00\x00" + struct.pack("<QI", 1, CHUNK_BYTES + 8) + bytes(CHUNK_BYTES + 8)
     with pytest.raises(ProtocolError):
         unpack(data)
 
 
 def test_other_version_says_what_to_do() -> None:
     data = bytearray(next(frames(share(), 1)))
-    data[3] = 2
+    data[3] = 1
     with pytest.raises(ProtocolError, match="Install the same plait everywhere"):
         unpack(bytes(data))
 

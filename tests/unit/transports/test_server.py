@@ -24,12 +24,13 @@ def test_closing_waits_for_what_conversations_have_to_note() -> None:
         noted.append(what)
         joined.set()
 
-    hub = Hub(Terms(("shop",), "job", "fit", "run", "key", 1, "ids", patience=60), note)
+    job, ids, key = "ab" * 32, "cd" * 32, "ef" * 32
+    hub = Hub(Terms(("shop",), job, "fit", "20260101-120000-0a1b2c", key, 1, ids, patience=60), note)
     hub.put(1, {"shop": Broadcast(1)})
     port = hub.open("127.0.0.1:0", PlainText("bank"))
     say: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    say.put(handshake.encode(Hello(PROTOCOL, __version__, "shop", "job", "fit")))
-    say.put(handshake.encode(Ready(1, "ids", 0)))
+    say.put(handshake.encode(Hello(PROTOCOL, __version__, "shop", job, "fit")))
+    say.put(handshake.encode(Ready(1, ids, 0)))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         call: Any = channel.stream_stream(f"/{SERVICE}/{CONVERSE}")(iter(say.get, b""))
         next(call)

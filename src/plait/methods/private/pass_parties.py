@@ -19,7 +19,7 @@ from plait.privacy.mechanisms.recommended import Recommended
 
 
 def _need_step(broadcast: Broadcast) -> None:
-    if not 1 <= broadcast.scalars.size or abs(broadcast.scalars[0]) > FOLDS:
+    if not broadcast.scalars.size >= 1 or abs(broadcast.scalars[0]) > FOLDS:
         raise ProtocolError("a message of a private pass must name its step. Found none.")
 
 

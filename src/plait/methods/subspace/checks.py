@@ -46,10 +46,15 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
     room = (step or 0.0) + _ROUNDING * float(block.weights.max()) * (1.0 if slope is None else slope)
     if slope is not None and bool((np.abs(g) > block.weights * slope + room).any()):
         raise ProtocolError(
-            f"a gradient of {type(block.loss).__name__} is at most {slope:g} per record, times its weight. Found a larger "
+            f"a gradient of {type(block.loss).__name__} is at most {slope:g} per record, times its "
+            "weight. Found a larger "
             "one. The coordinator does not minimise the job's loss. Nothing was answered."
         )
-    if first is not None and isinstance(block.loss, _STEADY) and bool((np.minimum(g * np.sign(first), 0) < -room).any()):
+    if (
+        first is not None
+        and isinstance(block.loss, _STEADY)
+        and bool((np.minimum(g * np.sign(first), 0) < -room).any())
+    ):
         raise ProtocolError(
             f"a gradient of {type(block.loss).__name__} keeps the signs of the labels. Found one that changed. The "
             "coordinator does not minimise the job's loss. Nothing was answered."

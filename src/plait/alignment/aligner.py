@@ -142,6 +142,11 @@ class Aligner:
                 f"an alignment must have two sets or more, the {own} ids of {self.name!r} among them, none larger than "
                 f"alignment.max_rows = {most}. Found {str(sizes)[:200]}."
             )
+        if self._members is not None and min(sizes.values()) < min(own, self._options.min_rows):
+            raise ProtocolError(
+                f"every set must have at least {self._options.min_rows} ids (alignment.min_rows), or it would test single "
+                f"ids. Found one of {min(sizes.values())}."
+            )
         if self._state.sizes not in ({}, sizes):
             raise ProtocolError(
                 f"the sets must stay the same. Found sizes {sizes}, before {self._state.sizes}. Start over: --fresh."

@@ -1,0 +1,242 @@
+"""A coordinator with a good certificate that lies: the party ends the conversation, and says why."""
+
+import json
+import re
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plait.messages import Broadcast, Parcel, Share
+from plait.transports import handshake
+from plait.transports.frames import Kind, pack
+
+from . import hostile
+from .conftest import Job, JobMaker
+from .hostile import RUN, Talk
+
+ROWS = 400
+L1: dict[str, object] = {
+    "method": 'name = "subspace"',
+    "rounds": 20,
+    "rows": ROWS,
+    "patience": 5,
+    "model": 'penalties = { shop = { name = "l1", alpha = 1e-3 } }',
+}
+
+
+def orders(models: float = 6, coefficients: tuple[float, ...] = (), gram: tuple[float, ...] = ()) -> np.ndarray:
+    return np.array([3, models, 0.0, 1.0, 1.0, 8.0, len(coefficients), *coefficients, *gram])
+
+
+def gradient(seed: int = 0) -> np.ndarray:
+    """One that a logistic loss can have: the signs of fixed labels, sizes up to 1/N."""
+    rng = np.random.default_rng(seed)
+    return np.random.default_rng(99).choice([-1.0, 1.0], ROWS) * rng.uniform(0.1, 0.9, ROWS) / ROWS
+
+
+def attacked(job: Job, script: object, phase: str = "fit", run: str = RUN, raw_welcome: bytes = b"") -> str:
+    """What the party says in the end, when the coordinator plays a script."""
+    with hostile.coordinator(job, script, phase, run, raw_welcome):  # type: ignore[arg-type]
+        job.start("shop")
+        assert job.wait("shop", 60) == 1, job.log("shop")
+    said = job.log("shop")
+    assert "Traceback" not in said
+    assert len(said) < 20_000
+    return said
+
+
+def test_more_chosen_broadcasts_than_the_job_has_rounds_are_not_answered(jobs: JobMaker) -> None:
+    job, answers = jobs(**L1), []
+
+    def script(talk: Talk) -> None:
+        before: tuple[float, ...] = ()
+        for seq in range(1, 995):
+            row = (0.0,) * min(len(before), 1)
+            answer = talk.ask(Broadcast(min(seq, 20), gradient(seq), orders(coefficients=before, gram=row)), seq)
+            if not isinstance(answer, Share):
+                return
+            answers.append(answer)
+            before = (0.0,)
+
+    said = attacked(job, script)
+    assert len(answers) == 21  # the job's 20 rounds, and the closing one
+    assert "the job allows 21 exchanges in one run" in said
+
+
+def test_a_party_counts_its_answers_over_all_runs_on_its_data(jobs: JobMaker) -> None:
+    job, answers = jobs(**L1, own={"shop": '[prepare]\nscale = "standard"\n[trust]\nmax_rounds = 25\n'}), []
+
+    def script(talk: Talk) -> None:
+        for seq in range(1, 15):
+            none = (0.0,) * (seq > 1)
+            answer = talk.ask(Broadcast(seq, gradient(seq), orders(coefficients=none, gram=none)), seq)
+            if not isinstance(answer, Share):
+                return
+            answers.append(answer)
+        talk.say(hostile.finished("again", ok=False))
+        talk.hear()
+
+    for number in range(3):
+        said = attacked(job, script, run=f"20260101-120000-00000{number}")
+    assert len(answers) == 25
+    assert "raise trust.max_rounds" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (Broadcast(1, 2 * gradient() * ROWS, orders()), "is at most 1 per record"),
+        (Broadcast(1, gradient(), orders(models=2e7)), "at most 6 models"),
+        (Broadcast(1, gradient(), orders()[:3]), "7 scalars or more"),
+        (Broadcast(1, gradient(), orders(coefficients=(1.0,) * 9)), "coefficients"),
+        (Broadcast(1, gradient(), np.zeros(60_000)), "must ask for"),
+        (Broadcast(1, None, orders()), "must have a gradient"),
+        (Broadcast(21, gradient(), orders()), "has rounds 0 to 20"),
+        (Broadcast(1, np.zeros(ROWS - 1), orders()), "one number for each of 400 rows"),
+        (Broadcast(1, gradient().astype(np.float32), orders()), "must come in float64"),
+        (Broadcast(1, np.full(ROWS, 1e200), orders()), "numbers up to 1e\\+100"),
+        (Broadcast(1, gradient(), np.full(9, 1e200)), "scalars up to"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_broadcast_that_no_honest_coordinator_sends_is_not_answered(
+    jobs: JobMaker, wrong: Broadcast, why: str
+) -> None:
+    job, answers = jobs(**L1), []
+    said = attacked(job, lambda talk: answers.append(talk.ask(wrong, 1)))
+    assert not isinstance(answers[0], Share)
+    assert re.search(why, said), said
+
+
+def test_a_gradient_whose_signs_change_is_not_answered(jobs: JobMaker) -> None:
+    job, answers = jobs(**L1), []
+
+    def script(talk: Talk) -> None:
+        answers.append(talk.ask(Broadcast(1, gradient(), orders()), 1))
+        answers.append(talk.ask(Broadcast(2, -gradient(), orders(coefficients=(0.0,), gram=(0.0,))), 2))
+
+    assert "keeps the signs of the labels" in attacked(job, script)
+    assert [isinstance(answer, Share) for answer in answers] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["/tmp/elsewhere", "../../elsewhere", "..", "a\0b", "20260101-120000-0a1b2c/../x", ""])
+def test_a_run_named_by_a_path_is_refused_and_nothing_is_written(jobs: JobMaker, name: str) -> None:
+    job = jobs(**L1)
+    before = {path for path in job.folder.rglob("*") if path.name != "shop.log"}
+    text = json.dumps({"type": "Welcome", "run": name, "key": hostile.KEY, "phase": "fit"}).encode()
+    said = attacked(job, lambda talk: None, raw_welcome=pack(Kind.CONTROL, 0, [text]))
+    assert "a run must be named by date" in said
+    assert {path for path in job.folder.rglob("*") if path.name != "shop.log"} == before
+    assert not Path("/tmp/elsewhere").exists()
+
+
+def test_a_gap_in_the_exchanges_is_noticed_before_the_next_answer(jobs: JobMaker) -> None:
+    job, answers = jobs(**L1), []
+
+    def script(talk: Talk) -> None:
+        answers.append(talk.ask(Broadcast(1, gradient(), orders()), 1))
+        answers.append(talk.ask(Broadcast(4, gradient(), orders(coefficients=(0.0,), gram=(0.0,))), 4, before=3))
+
+    said = attacked(job, script)
+    assert "Found a gap" in said
+    assert "start over" in said
+    assert not isinstance(answers[1], Share)
+
+
+def test_what_the_coordinator_says_cannot_steer_the_terminal(jobs: JobMaker) -> None:
+    job = jobs(**L1)
+
+    def script(talk: Talk) -> None:
+        text = {"type": "Finished", "ok": False, "reason": "\x1b]0;owned\x07\x1b[2J\u202e" * 300, "details": {}}
+        talk.say(pack(Kind.CONTROL, 0, [json.dumps(text).encode()]))
+        talk.hear()
+
+    said = attacked(job, script)
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+
+
+def test_a_party_that_came_to_train_gives_no_scores_and_aligns_nothing(jobs: JobMaker) -> None:
+    for frame in (handshake.encode(handshake.Query(["r1"]), 1), hostile.pack_parcel(Parcel("announce"), 1)):
+        job, answers = jobs(**L1), []
+
+        def script(talk: Talk, frame: bytes = frame, answers: list[object] = answers) -> None:
+            talk.say(frame)
+            answers.append(talk.hear())
+
+        assert "this party is here to fit" in attacked(job, script)
+
+
+def test_a_coordinator_that_asks_and_never_reads_does_not_fill_the_memory(jobs: JobMaker) -> None:
+    job = jobs(**L1)
+
+    def script(talk: Talk) -> None:
+        for seq in range(1, 2000):
+            coefficients = (0.0,) * (seq > 1)
+            message = Broadcast(min(seq, 20), gradient(seq), orders(coefficients=coefficients, gram=coefficients))
+            for data in hostile.frames(message, seq, seq - 1):
+                talk.say(data)
+        hostile.threading.Event().wait(5)
+
+    attacked(job, script)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 700_000  # kB; 1.5 GB in the attack
+
+
+ALIGNED: dict[str, object] = {
+    "rounds": 5,
+    "rows": ROWS,
+    "patience": 5,
+    "more": "[alignment]\nmin_rows = 100\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "why"),
+    [
+        ({"shop": ROWS, **{f"probe-{i}": 1 for i in range(400)}}, "the sets of an alignment are those of"),
+        ({"shop": ROWS, "../../elsewhere": 200}, "the sets of an alignment are those of"),
+        ({"shop": ROWS, "coordinator": 200, "shop2": 200}, "the sets of an alignment are those of"),
+        ({"shop": ROWS, "coordinator": 1}, "at least 100"),
+        ({"shop": ROWS, "coordinator": 1 << 40}, "none larger than"),
+    ],
+)
+def test_sets_that_are_not_those_of_the_job_are_refused(jobs: JobMaker, sizes: dict[str, int], why: str) -> None:
+    job, answers = jobs(**ALIGNED), []
+    before = {path for path in job.folder.rglob("*") if "shop" not in path.name}
+
+    def script(talk: Talk) -> None:
+        talk.parcel(Parcel("announce"), 1)
+        answers.append(talk.parcel(Parcel("begin", data=json.dumps(sizes).encode()), 2))
+
+    job.command = lambda name, *more: [*Job.command(job, name), "--yes"]  # type: ignore[method-assign]
+    assert why in attacked(job, script, phase="align")
+    assert not isinstance(answers[0], Parcel)
+    assert not {p for p in job.folder.rglob("*taken*")}
+    assert before <= set(job.folder.rglob("*"))
+
+
+def test_places_beyond_those_agreed_on_are_not_led_back(jobs: JobMaker) -> None:
+    """100 are agreed on; every further question is about other places."""
+    from plait.alignment import group
+    from plait.alignment.group import new_exponent
+
+    job, answers = jobs(**ALIGNED), []
+    exponent = new_exponent(bytes(range(64)))
+    own = group.hash_and_blind([f"probe{i}".encode() for i in range(2000)], exponent)
+
+    def script(talk: Talk) -> None:
+        sizes = {"shop": ROWS, "coordinator": 2000}
+        talk.parcel(Parcel("announce"), 1)
+        talk.parcel(Parcel("begin", data=json.dumps(sizes).encode()), 2)
+        talk.parcel(Parcel("take", "coordinator", 0, 0, own), 3)
+        talk.parcel(Parcel("propose", count=100), 4)
+        for k in range(20):
+            places = np.arange(100 * k, 100 * k + 100, dtype="<u8").tobytes()
+            answers.append(talk.parcel(Parcel("trace", "coordinator", 0, 0, places), 5 + k))
+
+    job.command = lambda name, *more: [*Job.command(job, name), "--yes"]  # type: ignore[method-assign]
+    said = attacked(job, script, phase="align")
+    assert "must stay the same" in said
+    assert sum(isinstance(answer, Parcel) for answer in answers) == 1

@@ -1,0 +1,241 @@
+"""A disk that forgets, an older copy of a folder, a second program, and whoever else can log in."""
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from plait.data import transformers
+from plait.data.tables import Table
+from plait.deployment.assembly import Rows
+from plait.deployment.journal import Journal
+from plait.errors import ConfigError, PlaitError, StorageError
+
+from .conftest import Job, JobMaker
+
+OPTIONS: dict[str, object] = {"rounds": 30, "rows": 400, "patience": 20}
+
+
+def started(job: Job, exchanges: int) -> None:
+    """Run a job until some exchanges have taken place, then kill both programs."""
+    for name in job.parties:
+        target = ("plait.deployment.stored_party:StoredParty.answer", "after", str(exchanges))
+        job.start(name, killed_at=target if name == "shop" else None)
+    assert job.wait("shop") == -signal.SIGKILL
+    job.kill("bank")
+
+
+def party_folder(job: Job, name: str = "shop") -> Path:
+    (folder,) = (job.folder / "runs").glob(f"*/{name}")
+    return folder
+
+
+def resumed(job: Job) -> list[int]:
+    for name in job.parties:
+        job.start(name)
+    return [job.wait(name, 90) for name in job.parties]
+
+
+@pytest.mark.parametrize("lost", [1, 3, 9])
+def test_a_party_that_lost_its_last_records_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, lost: int) -> None:
+    job = jobs(**OPTIONS)
+    started(job, 20)
+    path = party_folder(job) / "checkpoint" / "journal"
+    journal = Journal(path)
+    sizes = [24 + len(record.payload) for record in journal.records()]
+    journal.close()
+    os.truncate(path, sum(sizes[:-lost]))
+    codes = resumed(job)
+    if codes == [0, 0]:
+        assert job.result() == jobs.undisturbed(**OPTIONS)
+    else:
+        assert "start over" in job.log("shop") + job.log("bank")
+
+
+@pytest.mark.parametrize("who", ["shop", "coordinator"])
+def test_an_older_copy_of_a_folder_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, who: str) -> None:
+    job = jobs(**OPTIONS)
+    started(job, 8)
+    copy = job.folder / "copy"
+    shutil.copytree(party_folder(job, who), copy)
+    for name in job.parties:
+        target = ("plait.deployment.stored_party:StoredParty.answer", "after", "8")
+        job.start(name, killed_at=target if name == "shop" else None)
+    assert job.wait("shop") == -signal.SIGKILL
+    job.kill("bank")
+    folder = party_folder(job, who)
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    codes = resumed(job)
+    if codes == [0, 0]:
+        assert job.result() == jobs.undisturbed(**OPTIONS)
+    else:
+        assert "start over" in job.log("shop") + job.log("bank")
+
+
+def test_exchanged_columns_of_a_sparse_table_are_other_data() -> None:
+    rng = np.random.default_rng(0)
+    matrix = sp.csr_matrix((rng.random((50, 4)) < 0.3).astype(float))
+    other = matrix.copy()
+    other.indices = other.indices.copy()
+    swap = {0: 1, 1: 0, 2: 2, 3: 3}
+    other.indices[:] = [swap[int(i)] for i in other.indices]
+    ids, columns = tuple(map(str, range(50))), ("a", "b", "c", "d")
+
+    def checksum(m: object, names: tuple[str, ...] = columns) -> int:
+        return Rows(ids, m, names, None).checksum  # type: ignore[arg-type]
+
+    assert checksum(matrix) == checksum(matrix.copy())
+    assert checksum(matrix) != checksum(other)
+    assert checksum(matrix) != checksum(matrix, ("b", "a", "c", "d"))
+    assert checksum(matrix.toarray()) != checksum(matrix)
+
+
+def test_a_flipped_size_in_a_journal_takes_no_memory(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    for seq in (1, 2):
+        journal.append(seq, [b"x" * 100])
+    journal.close()
+    data = bytearray((tmp_path / "journal").read_bytes())
+    data[24 + 100 + 12 + 6] = 0x7F  # the second record's size becomes 2^54 and more
+    (tmp_path / "journal").write_bytes(data)
+    journal = Journal(tmp_path / "journal")
+    assert [record.seq for record in journal.records()] == [1]
+    journal.close()
+
+
+def test_everything_that_a_run_writes_is_for_its_owner_alone(jobs: JobMaker) -> None:
+    before = os.umask(0o022)
+    try:
+        job = jobs(**OPTIONS)
+        assert [job.start(name) and 0 for name in job.parties] == [0, 0]
+        for name in job.parties:
+            assert job.wait(name) == 0, job.log(name)
+    finally:
+        os.umask(before)
+    made = [*(job.folder / "runs").rglob("*"), *(job.folder / "counts").rglob("*"), *(job.folder / "certs").rglob("*")]
+    assert made
+    for path in made:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_predict_beside_serve_is_refused_and_breaks_no_log(jobs: JobMaker) -> None:
+    job = jobs(rounds=5, rows=400)
+    for name in job.parties:
+        job.start(name)
+    for name in job.parties:
+        assert job.wait(name) == 0
+    serve = [sys.executable, "-m", "plait", "serve", str(job.file), "--http", "127.0.0.1:0"]
+    with (job.folder / "serve.log").open("wb") as log:
+        program = subprocess.Popen([*serve, "--rows", "bank.csv"], stdout=log, stderr=log)
+    job.programs["serve"] = program
+    job.until("serve", "waiting for shop")
+    predict = [sys.executable, "-m", "plait", "predict", str(job.file), "--name", "bank", "--rows", "bank.csv"]
+    done = subprocess.run([*predict, "--address", "127.0.0.1:1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "must be used by one process" in done.stderr
+    program.terminate()
+    program.wait()
+    from plait.deployment.message_log import read_log
+
+    for path in (job.folder / "runs").rglob("audit.jsonl"):
+        assert list(read_log(path))
+
+
+@pytest.mark.parametrize("name", ["weights.json", "model.json", "preparation.json"])
+def test_a_damaged_model_is_not_used(jobs: JobMaker, name: str) -> None:
+    job = jobs(rounds=3, rows=200)
+    from plait.deployment.coordinator_program import coordinate
+    from plait.deployment.job_file import read_job, read_party
+    from plait.deployment.progress import Silent
+    from plait.deployment.score import predict
+
+    spec, files = read_job(job.file), [read_party(job.file, n) for n in job.parties]
+    coordinate(spec, files[0], files, None, Silent())
+    (path,) = (job.folder / "runs").glob(f"*/{'coordinator' if name == 'model.json' else 'bank'}/{name}")
+    text = path.read_text()
+    digit = next(i for i in range(len(text) // 3, len(text)) if text[i] in "123456789")
+    path.write_text(text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :])
+    with pytest.raises(StorageError, match="checksum is missing or wrong"):
+        predict(spec, files[0], files, None, "bank.csv", "", Silent())
+
+
+def test_a_stored_transformer_names_no_types_of_its_own(tmp_path: Path) -> None:
+    from sklearn.preprocessing import FunctionTransformer, QuantileTransformer
+    from skops import io as skops
+
+    good = QuantileTransformer(n_quantiles=5).fit(np.arange(20.0)[:, None])
+    path = tmp_path / "preparation.skops"
+    path.write_bytes(transformers.dump(good))
+    loaded = transformers.load(path, "sklearn.preprocessing:QuantileTransformer")
+    assert np.array_equal(loaded.transform([[3.0]]), good.transform([[3.0]]))
+    path.write_bytes(skops.dumps(FunctionTransformer(np.linalg.norm)))
+    for name in ("sklearn.preprocessing:QuantileTransformer", "sklearn.preprocessing:FunctionTransformer", "os:system"):
+        with pytest.raises(StorageError):
+            transformers.load(path, name)
+    with pytest.raises(ConfigError, match="must be one of"):
+        transformers.make("os:system", {})
+    path.write_bytes(b"PK\x05\x06" + bytes(18))
+    with pytest.raises(StorageError, match="damaged"):
+        transformers.load(path, "sklearn.preprocessing:QuantileTransformer")
+
+
+BAD = {
+    "broken.npz": b"PK\x03\x04 not a zip",
+    "cut.npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (9000000000000, 3), }",
+    "broken.parquet": b"PAR1" + bytes(40) + b"PAR1",
+    "broken.csv": b"a,b\n1,2,3\n",
+    "nul.csv": b"a\x00,b\n1\x00,2\n\x00",
+    "broken.svm": b"1 a:b\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_broken_file_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
+    from plait.data.tables import read_table
+
+    (tmp_path / name).write_bytes(BAD[name])
+    try:
+        table = read_table(tmp_path / name)
+    except PlaitError as error:
+        assert name in str(error)
+    else:
+        assert isinstance(table, Table)
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 100_000, 'name = "a\0b"', "format = 1\nparties = [" + '"a\\u0000"' + "]", "\xff\xfe"]
+)
+def test_a_strange_job_file_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.toml").write_text(text, encoding="latin-1")
+    done = subprocess.run(
+        [sys.executable, "-m", "plait", "doctor", str(tmp_path / "job.toml")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Error: ")
+
+
+def test_a_full_disk_is_an_error_with_a_remedy_and_the_run_resumes(jobs: JobMaker, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a small disk can be mounted by root only")
+    job = jobs(rounds=30, rows=2000)
+    small = job.folder / "runs"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        codes = resumed(job)
+        logs = job.log("bank") + job.log("shop")
+        assert codes[0] == 1
+        assert "Traceback" not in logs
+        assert "must be writable" in logs or "No space left" in logs
+    finally:
+        subprocess.run(["umount", str(small)], check=True)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from plait.data import transformers
+from plait.data import preparation, transformers
 from plait.data.tables import Table
 from plait.deployment.assembly import Rows
 from plait.deployment.journal import Journal
@@ -155,7 +155,7 @@ def test_a_damaged_model_is_not_used(jobs: JobMaker, name: str) -> None:
     from plait.deployment.coordinator_program import coordinate
     from plait.deployment.job_file import read_job, read_party
     from plait.deployment.progress import Silent
-    from plait.deployment.score import predict
+    from plait.deployment.run_folder import RunFolder
 
     spec, files = read_job(job.file), [read_party(job.file, n) for n in job.parties]
     coordinate(spec, files[0], files, None, Silent())
@@ -163,8 +163,10 @@ def test_a_damaged_model_is_not_used(jobs: JobMaker, name: str) -> None:
     text = path.read_text()
     digit = next(i for i in range(len(text) // 3, len(text)) if text[i] in "123456789")
     path.write_text(text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :])
+    folder = RunFolder(path.parent)
+    read = {"weights.json": folder.weights, "model.json": folder.model}
     with pytest.raises(StorageError, match="checksum is missing or wrong"):
-        predict(spec, files[0], files, None, "bank.csv", "", Silent())
+        read.get(name, lambda: preparation.load(path.parent))()
 
 
 def test_a_stored_transformer_names_no_types_of_its_own(tmp_path: Path) -> None:
@@ -216,7 +218,10 @@ def test_a_broken_file_is_refused_in_one_sentence(tmp_path: Path, name: str) -> 
 def test_a_strange_job_file_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.toml").write_text(text, encoding="latin-1")
     done = subprocess.run(
-        [sys.executable, "-m", "plait", "doctor", str(tmp_path / "job.toml")], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "plait", "doctor", str(tmp_path / "job.toml")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -226,7 +231,7 @@ def test_a_strange_job_file_is_refused_in_one_sentence(tmp_path: Path, text: str
 def test_a_full_disk_is_an_error_with_a_remedy_and_the_run_resumes(jobs: JobMaker, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("a small disk can be mounted by root only")
-    job = jobs(rounds=30, rows=2000)
+    job = jobs(rounds=30, rows=2000, patience=5)
     small = job.folder / "runs"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], check=False).returncode:
@@ -238,4 +243,7 @@ def test_a_full_disk_is_an_error_with_a_remedy_and_the_run_resumes(jobs: JobMake
         assert "Traceback" not in logs
         assert "must be writable" in logs or "No space left" in logs
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        for program in job.programs.values():
+            program.kill()
+            program.wait()
+        subprocess.run(["umount", "-l", str(small)], check=True)

@@ -227,8 +227,9 @@ def _read_libsvm(path: Path, id_columns: tuple[str, ...]) -> Table:
 
 def _arrays(path: Path) -> dict[str, Any]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        return {"X": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return {"X": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except ValueError as error:
         raise InputError(f"{path.name} must hold plain arrays. Found: {error}.") from error
 

@@ -45,8 +45,6 @@ class Scorer:
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
-        folder.lock()  # one process writes here: a second one would break the sealed log
-        self._folder = folder
         columns, weights, clip = folder.weights()
         self.rows: Rows = prepare_rows(file, read_file(file, rows_file), preparation.load(folder.path))
         if self.rows.columns != columns:
@@ -55,7 +53,13 @@ class Scorer:
         self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
         self._place = {name: i for i, name in enumerate(self.rows.ids)}
         self._allowance = Allowance(file.trust.max_queries)
-        self._audit = AuditLog(folder.path / "audit.jsonl")
+        self._folder = folder
+        folder.lock()  # one process writes here: a second one would break the sealed log
+        try:
+            self._audit = AuditLog(folder.path / "audit.jsonl")
+        except StorageError:
+            folder.release()
+            raise
 
     @property
     def ready(self) -> Ready:
@@ -163,9 +167,11 @@ def predict(
     status = folder.status
     key = new_run()[1]
     table = read_file(file, rows or file.data.score)
-    scorers = {f.name: Scorer(job, f, status.run, key, rows if f is file and rows else f.data.score) for f in local}
+    scorers: dict[str, Scorer] = {}
     digest = keyed_digest(table.ids, bytes.fromhex(key))
     try:
+        for f in local:
+            scorers[f.name] = Scorer(job, f, status.run, key, rows if f is file and rows else f.data.score)
         for name, scorer in scorers.items():
             if scorer.ready.ids != digest:
                 raise InputError(

@@ -1,0 +1,109 @@
+"""What the authority must never do, whoever asks, and what an owner is told about his own certificate."""
+
+import datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from plait.cli.app import app
+from plait.errors import CertificateError
+from plait.transports import certificates
+from plait.transports.certificates import Folder
+from plait.transports.tls import Identity
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path / "bank")
+    certificates.init_authority(folder, "bank")
+    return folder
+
+
+def request(tmp_path: Path, name: str, where: str = "other") -> Path:
+    return certificates.make_request(Folder(tmp_path / where), name)
+
+
+def sign(file: Path, folder: Folder, *more: str) -> tuple[int, str]:
+    done = RUN.invoke(app, ["cert", "sign", str(file), "--in", str(folder.path), *more])
+    return done.exit_code, done.output
+
+
+def test_a_request_with_the_authoritys_own_name_is_refused_and_nothing_is_overwritten(
+    bank: Folder, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for path in bank.path.rglob("*") if path.is_file()}
+    for more in (["--yes"], ["--yes", "--renew"]):
+        code, said = sign(request(tmp_path, "bank", f"other{len(more)}"), bank, *more)
+        assert code == 1
+        assert "the label party's own name" in said
+    assert {path: path.read_bytes() for path in bank.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_name_is_signed_once(bank: Folder, tmp_path: Path) -> None:
+    assert sign(request(tmp_path, "shop", "a"), bank, "--yes")[0] == 0
+    before = bank.certificate("shop").read_bytes()
+    code, said = sign(request(tmp_path, "shop", "b"), bank, "--yes")
+    assert (code, "signed once" in said) == (1, True)
+    assert bank.certificate("shop").read_bytes() == before
+
+
+def test_nothing_is_signed_before_the_fingerprint_was_compared(bank: Folder, tmp_path: Path) -> None:
+    file = request(tmp_path, "shop")
+    shown = certificates.fingerprint(certificates.read_request(file))
+    for more in ([], ["--fingerprint", "0000 1111"], ["--name", "other", "--yes"]):
+        code, said = sign(file, bank, *more)
+        assert code == 1
+        assert "shop" in said
+        assert shown in said
+    assert not bank.certificate("shop").exists()
+    assert sign(file, bank, "--fingerprint", shown.replace(" ", "").upper())[0] == 0
+
+
+@pytest.mark.parametrize("days", ["-5", "0", "999999"])
+def test_impossible_days_are_refused_in_one_sentence(bank: Folder, tmp_path: Path, days: str) -> None:
+    code, said = sign(request(tmp_path, "shop"), bank, "--yes", "--days", days)
+    assert (code, "valid for 1 to" in said) == (1, True)
+
+
+def test_an_expired_certificate_is_told_to_its_owner(bank: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> "Later":
+            return cls(2099, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(certificates.datetime, "datetime", Later)  # the clock of the machine, not our own code
+    with pytest.raises(CertificateError, match=r"must be valid now.*plait cert request bank --renew"):
+        Identity.load(bank, "bank")
+
+
+def test_a_renewed_key_takes_its_place_when_its_certificate_comes(bank: Folder, tmp_path: Path) -> None:
+    shop = Folder(tmp_path / "shop")
+    certificates.sign_request(bank, certificates.make_request(shop, "shop"))
+    for path in (bank.authority, bank.certificate("shop")):
+        (shop.path / path.name).write_bytes(path.read_bytes())
+    old = Identity.load(shop, "shop")
+    certificates.make_request(shop, "shop", renew=True)
+    assert Identity.load(shop, "shop") == old  # until the new one is signed the old one works
+    certificates.sign_request(bank, shop.request("shop"), renew=True)
+    shop.certificate("shop").write_bytes(bank.certificate("shop").read_bytes())
+    assert Identity.load(shop, "shop").key != old.key
+    assert certificates.revoke(bank, "shop", older=True) == 1
+    shop.revoked.write_bytes(bank.revoked.read_bytes())
+    Identity.load(shop, "shop")  # the newest one is not on the list
+    assert certificates.revoke(bank, "shop") == 1
+    shop.revoked.write_bytes(bank.revoked.read_bytes())
+    with pytest.raises(CertificateError, match="must not be revoked"):
+        Identity.load(shop, "shop")
+
+
+def test_a_list_of_another_authority_is_not_believed(bank: Folder, tmp_path: Path) -> None:
+    other = Folder(tmp_path / "other")
+    certificates.init_authority(other, "eve")
+    certificates.sign_request(other, certificates.make_request(other, "shop"))
+    certificates.revoke(other, "shop")
+    bank.revoked.write_bytes(other.revoked.read_bytes())
+    with pytest.raises(CertificateError, match="must be signed by"):
+        Identity.load(bank, "bank")

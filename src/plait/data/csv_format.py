@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -106,16 +105,16 @@ def _encoding(data: bytes) -> str:
 
 
 def _separator(text: str) -> tuple[str, str]:
-    """The separator and quote that cut the most lines into the same number of fields, and that number is largest."""
+    """The separator and quote that cut the most lines into as many fields as the header, and as many as possible."""
     best, choice = (0.0, 0), (",", '"')
     for quote in ('"', "'"):
         for separator in _SEPARATORS:
-            counts = Counter(len(row) for row in _rows(text, separator, quote))
-            if not counts:
+            widths = [len(row) for row in _rows(text, separator, quote)]
+            if not widths or widths[0] < 2:
                 continue
-            width, lines = counts.most_common(1)[0]
-            rank = (lines / counts.total() if width > 1 else 0.0, width)
-            if rank > best and (quote == '"' or f"{separator}{quote}" in text):
+            rank = (widths.count(widths[0]) / len(widths), widths[0])
+            quoted = quote == '"' or f"{separator}{quote}" in text or f"\n{quote}" in text
+            if rank > best and quoted:
                 best, choice = rank, (separator, quote)
     return choice
 

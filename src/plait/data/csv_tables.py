@@ -49,7 +49,7 @@ def read_texts(path: Path, form: CsvFormat, names: Sequence[str]) -> dict[str, A
 
 def header_of(path: Path, form: CsvFormat) -> list[str]:
     """The names of the columns."""
-    return next(_rows(path, form))
+    return next(rows_of(path, form))
 
 
 def as_numbers(values: Sequence[Any], form: CsvFormat | None = None) -> Any:
@@ -74,13 +74,13 @@ def _number(value: Any, form: CsvFormat) -> float:
 
 
 def _blocks(path: Path, form: CsvFormat) -> Iterator[list[list[str]]]:
-    rows = _rows(path, form)
+    rows = rows_of(path, form)
     next(rows)
     while block := list(islice(rows, _BLOCK_ROWS)):
         yield block
 
 
-def _rows(path: Path, form: CsvFormat) -> Iterator[list[str]]:
+def rows_of(path: Path, form: CsvFormat) -> Iterator[list[str]]:
     """The header, then the rows, each as long as the header."""
     encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
     number = 1

@@ -47,7 +47,7 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
     """The ids of a party that is to be aligned."""
     assert job.alignment is not None
     data = file.data
-    columns = read_id_columns(file.path(data.file), data.id)
+    columns = read_id_columns(file.path(data.file), data.id, data.csv_format)
     return clean_ids(file.name, data.id, columns, job.alignment, data.repeated_ids, data.missing_ids)
 
 
@@ -83,7 +83,7 @@ def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
     if not name:
         raise ConfigError(f"{file.name}.toml must name the file to read. Found none: set data.score, or give --rows.")
     path = Path(name)
-    return read_table(path if path.is_absolute() else file.path(name), file.data.id, distinct)
+    return read_table(path if path.is_absolute() else file.path(name), file.data.id, distinct, file.data.csv_format)
 
 
 def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
@@ -118,9 +118,28 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
     if not file.data.label:
         raise ConfigError(f"{file.name}.toml must name the label column. Found none: set data.label.")
     table = read_file(file, name) if name else _read_common(job, file, order)
-    values = read_labels(table.column(file.data.label), table.rows)
+    values = read_labels(_label_numbers(file, table.column(file.data.label)), table.rows)
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike
     return Labels(table.ids, job.loss.labels(values), weights)
+
+
+def _label_numbers(file: PartyFile, found: Array) -> Array:
+    """Labels as numbers: 1 for `data.positive` and 0 for the other value, where there are two; else as they are."""
+    positive = file.data.positive
+    if not positive and found.dtype.kind not in "US":
+        return found
+    values = sorted(set(map(_label_text, found)))
+    if len(values) != 2 or positive not in values:
+        raise InputError(
+            f"labels that are not numbers must take two values, and data.positive in {file.name}.toml must be one of "
+            f"them. Found {len(values)}: {', '.join(map(repr, values[:5]))}; data.positive = {positive!r}."
+        )
+    return np.array([_label_text(value) == positive for value in found], dtype=np.float64)
+
+
+def _label_text(value: Any) -> str:
+    """A label as its owner writes it: 1 rather than 1.0."""
+    return f"{value:g}" if isinstance(value, float) else str(value).strip()
 
 
 def _sample_weights(job: Job, file: PartyFile, table: Table) -> Array | None:

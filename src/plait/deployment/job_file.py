@@ -15,6 +15,7 @@ from typing import Any
 
 from plait._names import check_name
 from plait.alignment.ids import AlignmentOptions, Missing, Repeated
+from plait.data.csv_format import CsvFormat
 from plait.data.preparation import PrepareOptions
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.errors import ConfigError, SettingError
@@ -110,6 +111,12 @@ class DataOptions:
     score        new rows for `plait predict` and `plait evaluate`
     repeated_ids before an alignment: "refuse"; "first" keeps the first row of each; "drop" drops them all
     missing_ids  before an alignment: "refuse", or "drop" the rows
+    positive     the label that counts as 1, where labels are two texts or true and false (coordinator only)
+    separator    what stands between the fields of a CSV file
+    decimal      its decimal mark, "." or ","
+    thousands    its mark between groups of three digits; empty for none
+    quote        what stands around fields that hold separators
+    encoding     its text encoding
     """
 
     file: str
@@ -121,6 +128,20 @@ class DataOptions:
     score: str = ""
     repeated_ids: Repeated = "refuse"
     missing_ids: Missing = "refuse"
+    positive: str = ""
+    separator: str = CsvFormat.separator
+    decimal: str = CsvFormat.decimal
+    thousands: str = CsvFormat.thousands
+    quote: str = CsvFormat.quote
+    encoding: str = CsvFormat.encoding
+
+    def __post_init__(self) -> None:
+        self.csv_format  # noqa: B018  (impossible values are refused before any file is opened)
+
+    @property
+    def csv_format(self) -> CsvFormat:
+        """How this party's CSV files are written."""
+        return CsvFormat(self.separator, self.decimal, self.thousands, self.quote, self.encoding)
 
 
 @dataclass(frozen=True)

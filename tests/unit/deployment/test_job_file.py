@@ -8,6 +8,8 @@ import pytest
 import plait
 from plait.alignment.ids import AlignmentOptions
 from plait.cli import templates
+from plait.data.csv_format import CsvFormat
+from plait.data.guess import Guess
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import (
     CoordinatorSpec,
@@ -116,7 +118,9 @@ def test_templates_show_every_option_and_every_name() -> None:
     for kind in (CoordinatorSpec, RunOptions, plait.Stopping):
         for option in fields(kind):
             assert f"{option.name} = " in templates.JOB
-    party = templates.PARTY + templates.LABEL + templates.LISTEN
+    party = templates.party_file(
+        "bank", True, Guess(CsvFormat(";", ",", ".", "'", "cp1252"), (), positive="yes"), "bank.csv"
+    )
     for option in fields(AlignmentOptions):
         assert f"# {option.name} = " in templates.JOB
     for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions):

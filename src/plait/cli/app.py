@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from plait._version import __version__
-from plait.cli import cert, predict, privacy, run
+from plait.cli import cert, predict, privacy, run, runs
 from plait.cli.align import align
 from plait.cli.doctor import doctor
 from plait.cli.init import init
@@ -45,6 +45,9 @@ app.command()(align)
 app.command()(run.fit)
 app.command()(run.coordinator)
 app.command()(run.party)
+app.command()(runs.runs)
+app.command()(runs.show)
+app.command("forget")(runs.forget_run)
 app.command()(predict.predict)
 app.command()(predict.evaluate)
 app.command()(predict.serve)

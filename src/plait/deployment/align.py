@@ -234,7 +234,7 @@ def align(
         name, key = found.status.run, found.status.key
         progress.say(f"resuming run {name}")
     guests = invite(job, file, local, consent, progress)
-    found.begin(Status(name, job.digest, COORDINATOR, key))
+    found.begin(Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings)))
     audit = guests[0].audit(name)
     host = Host(job, guests, name, key, audit, progress)
     try:

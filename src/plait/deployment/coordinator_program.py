@@ -97,7 +97,7 @@ class _Run:
             name, key = folder.status.run, folder.status.key
             progress.say(f"resuming run {name}")
         self.folder, self.name, self.key = folder, name, key
-        self.folder.begin(Status(name, job.digest, COORDINATOR, key))
+        self.folder.begin(Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings)))
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
         self.hub: Hub | None = None
@@ -173,6 +173,7 @@ class _Run:
         rounds: list[Round] = list(outcome.history)
         last = outcome.history.last
         result = {
+            "rows": len(self.labels.ids),
             "rounds_taken": len(rounds),
             "objective": last.objective if math.isfinite(last.objective) else None,
             "converged": outcome.reason.converged,

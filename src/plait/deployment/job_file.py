@@ -89,6 +89,8 @@ class Job:
     """Who protects what; the same job on the same data is the same release, wherever it runs."""
     alignment: AlignmentOptions | None = None
     """How the common rows are found first; None when all files hold the same rows in the same order."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the file says, as it stands there."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
 
@@ -235,6 +237,7 @@ def read_job(path: Path) -> Job:
         policy=replace(policy, run=f"{name}-{_release(table)}"),
         run=run,
         alignment=build(AlignmentOptions, table["alignment"], f"{where}: alignment") if "alignment" in table else None,
+        settings=table,
         digest=digest,
     )
 

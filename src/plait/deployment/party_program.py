@@ -24,7 +24,7 @@ from plait.transports.handshake import PROTOCOL, Hello, Welcome
 def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
     """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
     folder = RunFolder(file.path(file.runs) / run / file.name)
-    folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
+    folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum, settings=dict(job.settings)))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
     clip = job.policy.clips(job.parties).get(file.name)
     return StoredParty(make_party(job, file, rows), folder, rows, ids, clip, lasting)

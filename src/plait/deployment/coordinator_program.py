@@ -14,7 +14,7 @@ from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.data.tables import keyed_digest
 from plait.deployment.align import Guest, Host, invite, missing_from
-from plait.deployment.assembly import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.assembly import Labels, load_labels, load_rows, spec_at
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
@@ -38,6 +38,7 @@ from plait.deployment.stored_party import StoredParty
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.messages import Broadcast, Share
 from plait.problem.metrics import metrics
+from plait.training.assembly import assemble_coordinator
 from plait.training.history import Round
 from plait.training.private_pass import Conducted
 from plait.training.run import conduct
@@ -151,19 +152,9 @@ class _Run:
         journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
             transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
-            job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
-            if assigned.briefing is not None:
-                transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
-            return conduct(
-                assigned.task,
-                job.method,
-                job.policy,
-                job.stopping,
-                transport,
-                [self.progress.round],
-                job.run.wire,
-                lambda: transport.seconds,
-            )
+            spec = spec_at(self.job, self.file)
+            coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights)
+            return conduct(spec, coordinator, transport, [self.progress.round], lambda: transport.seconds)
         finally:
             journal.close()
 

@@ -7,11 +7,9 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.ledger import Budget
 from plait.privacy.ledger.release_gate import LedgerFolder
-from plait.privacy.mechanisms.noisy_admm import MechanismA
-from plait.privacy.mechanisms.paper import NoPrivacy
-from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
-from plait.privacy.policy import Mechanism, Policy
+from plait.privacy.policy import Policy
 
 
 def mechanism_of(job: Job, name: str) -> Mechanism:
@@ -19,15 +17,10 @@ def mechanism_of(job: Job, name: str) -> Mechanism:
     return job.policy.mechanisms(job.parties)[name]
 
 
-def guaranteed(job: Job, name: str) -> bool:
-    """Whether a party's features are protected by a mechanism with a guarantee."""
-    return isinstance(mechanism_of(job, name), Recommended | MechanismA)
-
-
 def policy_at(job: Job, file: PartyFile) -> Policy:
     """The job's policy with this party's own ledger, budget and noise."""
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
-    features = file.name in job.parties and not isinstance(mechanism_of(job, file.name), NoPrivacy)
+    features = file.name in job.parties and mechanism_of(job, file.name).protects
     if not (protects_labels or features):
         return job.policy
     options = file.privacy

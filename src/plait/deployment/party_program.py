@@ -12,6 +12,7 @@ from plait.deployment.align import ALIGN, AligningParty, Guest, Visits
 from plait.deployment.assembly import Rows, load_rows, make_party
 from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.party_privacy import mechanism_of
 from plait.deployment.progress import Progress
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder, Status
@@ -26,7 +27,7 @@ def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, 
     folder = RunFolder(file.path(file.runs) / run / file.name)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
-    clip = job.policy.clips(job.parties).get(file.name)
+    clip = mechanism_of(job, file.name).clip
     return StoredParty(make_party(job, file, rows), folder, rows, ids, clip, lasting)
 
 

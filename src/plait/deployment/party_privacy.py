@@ -1,15 +1,18 @@
 """What a job's privacy means at one party: its budget, its ledger, its noise, and how its columns may be prepared."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.ledger import Budget
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
 from plait.privacy.policy import Policy
+from plait.training.assembly import RunSpec
 
 
 def mechanism_of(job: Job, name: str) -> Mechanism:
@@ -34,6 +37,20 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
     return replace(job.policy, ledger=ledger, noise=noise)
 
 
+def spec_at(job: Job, file: PartyFile) -> RunSpec:
+    """The job's run as this party knows it: with its own ledger and noise."""
+    return RunSpec(
+        job.penalties,
+        job.method,
+        job.stopping,
+        job.intercept,
+        job.policy.protections(job.parties, job.loss),
+        policy_at(job, file),
+        precision=job.run.wire,
+        weighted=job.weighted,
+    )
+
+
 def check_preparation(name: str, options: PrepareOptions) -> None:
     """Refuse what would learn from private rows without paying: PrivacyError names what to write instead."""
     found = {
@@ -50,3 +67,11 @@ def check_preparation(name: str, options: PrepareOptions) -> None:
             '"ranges" with ranges = { column = [low, high] }, and categories = { column = [values] }, all of them '
             "known without the data."
         )
+
+
+def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
+    """What the run protects, in words, where anyone protects anything."""
+    if job.policy.private:
+        lines = dict(zip(job.parties, job.policy.guarantee(job.parties).splitlines(), strict=True))
+        for name in names:
+            progress.say(lines[name])

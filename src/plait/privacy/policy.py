@@ -89,6 +89,7 @@ class Policy:
             max_rounds=min(paid, default=None),
             default_method=wanted.pop() if wanted else DefaultMethod.FEWEST_ROUNDS,
             clip={name: m.clip for name, m in mechanisms.items() if m.clip},
+            protecting=tuple(name for name, m in mechanisms.items() if m.protects),
             labels=self.labels is not None,
             guarantee=self.guarantee(names),
             warning=next((m.warning for m in mechanisms.values() if m.warning), None),
@@ -169,6 +170,7 @@ class Protections:
     max_rounds       the number of rounds that are paid for, None for any
     default_method   what `method="auto"` has to choose
     clip             the norm to which a party's rows are clipped, in training and in scoring
+    protecting       the parties that protect their features
     labels           whether the labels are protected
     guarantee        one line per party, in words
     warning          what the user must be warned of, if anything
@@ -183,14 +185,10 @@ class Protections:
     max_rounds: int | None
     default_method: DefaultMethod
     clip: Mapping[str, float]
+    protecting: tuple[str, ...]
     labels: bool
     guarantee: str
     warning: str | None
-
-    @property
-    def private(self) -> bool:
-        """Whether anyone protects anything."""
-        return self.labels or any(m.protects for m in self.mechanisms.values())
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def assemble_party(spec: RunSpec, name: str, features: Features, weights: Array)
     """
     mechanism = spec.protections.mechanisms[name]
     method = unprotected_method(spec.method, spec.protections)
-    if mechanism.protects:
+    if name in spec.protections.protecting:
         gate = spec.policy.gate(name, features.matrix, mechanism)
         method = protected_method(spec.method, spec.protections, gate)
     if spec.briefed:

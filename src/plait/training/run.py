@@ -20,7 +20,7 @@ def conduct(
 ) -> Conducted:
     """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass."""
     protections = spec.protections
-    if spec.precision != "float64" and protections.private:
+    if spec.precision != "float64" and (protections.protecting or protections.labels):
         raise SettingError(
             f'wire = "{spec.precision}" would round what the ledger has charged for. Found a private run: leave it at '
             '"float64".'

@@ -1,4 +1,4 @@
-"""From a job file and a party file to a Party, and to the labels."""
+"""What a participant brings to a run, from its own files: ids, prepared rows, labels and sample weights."""
 
 import zlib
 from dataclasses import dataclass
@@ -12,15 +12,12 @@ from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
 from plait.data import preparation
-from plait.data.parts import equal_weights, read_labels, read_part, read_weights
+from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.party_privacy import check_preparation, mechanism_of, policy_at
+from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
-from plait.problem.features import Features
-from plait.training.assembly import RunSpec, assemble_party
-from plait.training.party import Party
 
 
 @dataclass(frozen=True)
@@ -86,25 +83,6 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
     """The party's training rows; those of the order, when they were aligned."""
     table = read_file(file, file.data.file, distinct=job.alignment is None)
     return table if order is None else table.pick(order.rows, order.ids)
-
-
-def spec_at(job: Job, file: PartyFile) -> RunSpec:
-    """The job's run as this party knows it: with its own ledger and noise."""
-    return RunSpec(
-        job.penalties,
-        job.method,
-        job.stopping,
-        job.intercept,
-        job.policy.protections(job.parties, job.loss),
-        policy_at(job, file),
-        precision=job.run.wire,
-        weighted=job.weighted,
-    )
-
-
-def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
-    """The party that the job describes, over these rows, under its own mechanism."""
-    return assemble_party(spec_at(job, file), file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from plait.cli.options import (
     security_of,
 )
 from plait.cli.watching import watcher
-from plait.deployment.assembly import load_labels
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.local_data import load_labels
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score import PREDICT, SERVE, JointScores, help_score

@@ -93,7 +93,7 @@ def read_labels(y: Any, rows: int) -> Array:
 def read_weights(weights: Any, rows: int) -> Array:
     """Sample weights (N,), scaled to sum to 1; None for equal ones."""
     if weights is None:
-        return np.full(rows, 1.0 / rows)
+        return equal_weights(rows)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (rows,):
         raise InputError(f"there must be one sample weight per row. Found shape {w.shape} for {rows} rows.")
@@ -102,6 +102,11 @@ def read_weights(weights: Any, rows: int) -> Array:
     if w.sum() == 0:
         raise InputError("sample weights must not all be zero.")
     return w / w.sum()
+
+
+def equal_weights(rows: int) -> Array:
+    """1/N for each of N records, (N,)."""
+    return np.full(rows, 1.0 / rows)
 
 
 def _column_names(table: Any) -> tuple[str, ...]:

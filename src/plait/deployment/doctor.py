@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._version import __version__
-from plait.deployment.assembly import Rows, load_ids, load_labels, load_rows
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows
 from plait.deployment.party_privacy import policy_at
 from plait.errors import PlaitError
 from plait.transports import certificates

@@ -94,11 +94,6 @@ class Job:
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
 
-    @property
-    def briefed(self) -> bool:
-        """Whether parties are told something about the records before round 1."""
-        return self.weighted or self.policy.labels is not None
-
 
 @dataclass(frozen=True)
 class DataOptions:

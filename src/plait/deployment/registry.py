@@ -34,7 +34,7 @@ from plait.problem.penalties import (
     NoPenalty,
     Penalty,
 )
-from plait.training.under_policy import choose as choose_under
+from plait.training.under_policy import choose as choose_method
 
 T = TypeVar("T")
 
@@ -92,14 +92,11 @@ def penalty(value: Any, where: str) -> Penalty:
 
 def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
     """A method from its name or a table; "auto" for the one that needs the fewest rounds under this policy."""
-    if value in ("auto", {"name": "auto"}):
-        return choose_under(policy, tuple(penalties), loss, penalties).method
-    chosen: Method = choose(METHODS, value, where)
+    asked = "auto" if value in ("auto", {"name": "auto"}) else choose(METHODS, value, where)
     try:
-        chosen.check(loss, penalties)
+        return choose_method(asked, policy.protections(tuple(penalties), loss), penalties).method
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
-    return chosen
 
 
 def choose(known: Mapping[str, Any], value: Any, where: str) -> Any:

@@ -15,7 +15,6 @@ from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
 from plait.methods.base import Method
-from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
@@ -69,7 +68,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         A party with a mechanism does not: means are statistics of its data that nobody paid for.
         """
         mechanisms = policy.mechanisms(tuple(parts))
-        open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and isinstance(m, NoPrivacy)}
+        open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and not m.protects}
         pairs = {name: _centred(p, weights) if name in open_parties else (p, 0.0) for name, p in parts.items()}
         trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy)
         assert isinstance(trained.weights, dict)

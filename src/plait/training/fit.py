@@ -14,11 +14,13 @@ from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import L2, Penalty
+from plait.training.assembly import RunSpec
 from plait.training.history import History
 from plait.training.loop import Observer
 from plait.training.precision import need_wire
-from plait.training.session import ConvergenceWarning, Problem, Session, Trace
+from plait.training.session import ConvergenceWarning, Session, Trace
 from plait.training.stopping import Stopping
+from plait.training.under_policy import choose
 
 __all__ = ["ConvergenceWarning", "Fit", "fit"]
 
@@ -97,16 +99,25 @@ def fit(
     """
     need_wire(wire)
     read = read_parts(parts)
-    loss = Logistic() if loss is None else loss
-    stopping = Stopping() if stopping is None else stopping
-    policy = Policy.of(privacy)
     rows = read[0].matrix.shape[0]
+    loss = Logistic() if loss is None else loss
     labels = loss.labels(read_labels(y, rows))
-    loss, labels, softness = policy.protect_labels(loss, labels)
-    penalties = policy.steadied(_penalties(penalty, read), {p.name: p.matrix for p in read}, softness)
-    problem = Problem(read, labels, read_weights(sample_weight, rows), loss, penalties, fit_intercept)
-    session = Session(problem, policy, method, stopping, tuple(callbacks), trace, precision=wire)
-    done = session.train()
+    weights = None if sample_weight is None else read_weights(sample_weight, rows)
+    penalties = _penalties(penalty, read)
+    policy = Policy.of(privacy)
+    protections = policy.protections(_names(read), loss)
+    choice = choose(method, protections, penalties)
+    spec = RunSpec(
+        penalties,
+        choice.method,
+        Stopping() if stopping is None else stopping,
+        fit_intercept,
+        protections,
+        policy,
+        precision=wire,
+        weighted=weights is not None,
+    )
+    done = Session(spec, read, labels, weights, tuple(callbacks), trace).train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,
@@ -115,11 +126,11 @@ def fit(
         converged=done.outcome.reason.converged,
         reason=done.outcome.reason.text,
         history=done.outcome.history,
-        method=done.choice.method,
-        choice=done.choice.reason,
-        loss=loss,
-        guarantee=policy.guarantee(problem.names),
-        clip=done.clip,
+        method=choice.method,
+        choice=choice.reason,
+        loss=protections.loss,
+        guarantee=protections.guarantee,
+        clip=protections.clip,
         released=done.released,
     )
 

@@ -138,11 +138,6 @@ def unpack_parcel(frame: Frame) -> Parcel:
     return Parcel(what, owner, start, count, bytes(payload[end:]))
 
 
-def wire_bytes(message: Message) -> int:
-    """How many bytes the frames of a message take."""
-    return sum(len(frame) for frame in frames(message, 0))
-
-
 def _whole(size: int) -> int:
     return size - size % NUMBER_BYTES
 

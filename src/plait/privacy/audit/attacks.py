@@ -14,7 +14,7 @@ RANK_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Rows that an attack reconstructed, and the share of them within tolerance of the truth."""
+    """Rows that an attack reconstructed, and the fraction of them within tolerance of the truth."""
 
     rows: Floats
     fraction: float

@@ -81,7 +81,7 @@ def posterior_mean(estimate: float, error: float) -> float:
     return float(density @ r / density.sum())
 
 
-def shares(energies: Sequence[float], sketches: Sequence[Sketch]) -> Floats:
+def mixing_factors(energies: Sequence[float], sketches: Sequence[Sketch]) -> Floats:
     """alpha: the factor of each helper's score, between 0 and 1."""
     count = len(energies)
     root = np.sqrt(np.maximum(np.asarray(energies, dtype=float), 0.0))

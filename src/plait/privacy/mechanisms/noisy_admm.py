@@ -17,6 +17,7 @@ clean one.
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.base import DefaultMethod, GuaranteedMechanism, Schedule
 from plait.privacy.mechanisms.paper import minimise_on_ball
 from plait.privacy.mechanisms.wording import protected
 from plait.privacy.noise import Grid, Keystream
@@ -34,13 +36,16 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MechanismA:
+class MechanismA(GuaranteedMechanism):
     """`rounds` private x-updates at (epsilon, delta) in total.
 
     kappa is lambda / (rho + tau), and R_0 is `scale` times `rest`, the penalty without its ridge; a run fills them in.
     Shares are covered; the weights that a party keeps are not.
     `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
     """
+
+    schedule: ClassVar[Schedule] = Schedule.EVERY_ROUND
+    default_method: ClassVar[DefaultMethod] = DefaultMethod.FIXED_RHO
 
     epsilon: float
     rounds: int = 10
@@ -67,6 +72,10 @@ class MechanismA:
     @property
     def guarantee(self) -> str:
         return f"{protected(self.epsilon, self.delta, self.adjacency)} in {self.rounds} rounds of shares"
+
+    @property
+    def max_rounds(self) -> int:
+        return self.rounds
 
     @property
     def sensitivity(self) -> float:

@@ -8,9 +8,8 @@ ledger says so.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from scipy.optimize import brentq
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, classical_sigma
 from plait.privacy.clipping import row_norms
+from plait.privacy.mechanisms.base import DefaultMethod, Mechanism, Schedule
 from plait.privacy.noise import Grid, Keystream
 
 Floats = NDArray[np.float64]
@@ -32,8 +32,30 @@ class NoGuaranteeWarning(UserWarning):
     """A run uses a mechanism that guarantees nothing."""
 
 
+class _InColumnSpace(Mechanism):
+    """What both forms of the paper's noise say of themselves."""
+
+    schedule: ClassVar[Schedule] = Schedule.EVERY_ROUND
+    default_method: ClassVar[DefaultMethod] = DefaultMethod.PAPER
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(mu=math.inf)
+
+    @property
+    def guarantee(self) -> str:
+        return REASON
+
+    @property
+    def warning(self) -> str:
+        return (
+            f"{type(self).__name__} is not differentially private: its noise lies in the column space of the data. "
+            "Use plait.privacy.Recommended for a guarantee."
+        )
+
+
 @dataclass(frozen=True)
-class PaperMechanism:
+class PaperMechanism(_InColumnSpace):
     """The paper's noise at the paper's scale: it claims (epsilon, delta) per round and guarantees nothing.
 
     bound is b_1 (norms of x, y and z), curvature c_1 (sup |R''|), penalty lambda, rho and parties M. A run fills in
@@ -58,14 +80,6 @@ class PaperMechanism:
             if not getattr(self, name) > 0:
                 raise SettingError(f"`{name}` must be positive. Found {getattr(self, name)}.")
 
-    @property
-    def cost(self) -> Cost:
-        return Cost(mu=math.inf)
-
-    @property
-    def guarantee(self) -> str:
-        return REASON
-
     def sensitivity(self, width: int) -> float:
         """The paper's C = 3 / (d rho) [lambda c_1 + (1 + M rho) b_1]; its lemma is false."""
         inner = self.penalty * self.curvature + (1 + self.parties * self.rho) * self.bound
@@ -81,7 +95,7 @@ class PaperMechanism:
 
 
 @dataclass(frozen=True)
-class PaperNoise:
+class PaperNoise(_InColumnSpace):
     """The paper's noise at a plain level sigma, as in its figures; guarantees nothing."""
 
     sigma: float
@@ -90,21 +104,15 @@ class PaperNoise:
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
             raise SettingError(f"`sigma` must be zero or positive, and finite. Found {self.sigma}.")
 
-    @property
-    def cost(self) -> Cost:
-        return Cost(mu=math.inf)
-
-    @property
-    def guarantee(self) -> str:
-        return REASON
-
     def scale(self, width: int) -> float:
         return self.sigma
 
 
 @dataclass(frozen=True)
-class NoPrivacy:
+class NoPrivacy(Mechanism):
     """Nothing is protected: shares are sent as they are. An explicit choice, of infinite cost."""
+
+    schedule: ClassVar[Schedule] = Schedule.NEVER
 
     @property
     def cost(self) -> Cost:
@@ -141,16 +149,6 @@ class ColumnNoise:
     def sample(self, sigma: float, stream: Keystream) -> Floats:
         draw: Floats = sigma * (self.factor @ Grid.for_sigma(1.0).noisy(np.zeros(self.rank), stream))
         return draw
-
-
-def warn_no_guarantee(mechanism: "PaperMechanism | PaperNoise") -> None:
-    """Say once per run that nothing is guaranteed."""
-    warnings.warn(
-        f"{type(mechanism).__name__} is not differentially private: its noise lies in the column space of the data. "
-        "Use plait.privacy.Recommended for a guarantee.",
-        NoGuaranteeWarning,
-        stacklevel=6,
-    )
 
 
 def check_unit_rows(matrix: Any) -> None:

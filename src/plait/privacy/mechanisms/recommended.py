@@ -3,25 +3,29 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
 from plait.privacy.clipping import Adjacency
+from plait.privacy.mechanisms.base import GuaranteedMechanism, Schedule
 from plait.privacy.mechanisms.joint_sensitivity import MOST_FREE, Joint
 from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
 from plait.privacy.mechanisms.wording import protected
 
 
 @dataclass(frozen=True)
-class Recommended:
+class Recommended(GuaranteedMechanism):
     """Record-level (epsilon, delta) differential privacy of one helper's features.
 
-    The shares divide mu^2. `gram_share` is the Gram matrix's part beside the gradients; where a record is replaced it
-    costs nothing (see `joint`). `sketch_share` is spent only where several helpers must be kept from counting the
-    same signal twice; `score_share` releases one noisy score per record and is off by default. `clip` is the public
-    radius at which rows are clipped; without it they must have norm at most 1. `gradient_clip` bounds the slope of a
-    loss that has no bound of its own.
+    `gram_share`, `sketch_share` and `score_share` are fractions of mu^2. `gram_share` is the Gram matrix's part beside
+    the gradients; where a record is replaced it costs nothing (see `joint_sensitivity`). `sketch_share` is spent only
+    where several helpers must be kept from counting the same signal twice. `score_share` releases one noisy score per
+    record and is off by default. `clip` is the public radius at which rows are clipped; without it they must have norm
+    at most 1. `gradient_clip` bounds the slope of a loss that has no bound of its own.
     """
+
+    schedule: ClassVar[Schedule] = Schedule.ONE_PASS
 
     epsilon: float
     delta: float = 1e-5

@@ -1,4 +1,4 @@
-"""From a job file and a party file to a Party, and to the labels."""
+"""What a participant brings to a run, from its own files: ids, prepared rows, labels and sample weights."""
 
 import zlib
 from dataclasses import dataclass
@@ -16,15 +16,8 @@ from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.party_privacy import check_preparation, guaranteed, mechanism_of, policy_at
+from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
-from plait.messages import Broadcast
-from plait.methods.base import Block, Task
-from plait.methods.private.briefing import Briefed, briefing
-from plait.privacy.policy import check_party
-from plait.problem.features import Features
-from plait.training.party import Party
-from plait.training.under_policy import party_method
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
     table = _read_common(job, file, order)
-    if guaranteed(job, file.name):
+    if mechanism_of(job, file.name).guaranteed:
         check_preparation(file.name, file.prepare)
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
     prepared = preparation.fit(table, file.prepare, leave_out, file.data.columns)
@@ -90,18 +83,6 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
     """The party's training rows; those of the order, when they were aligned."""
     table = read_file(file, file.data.file, distinct=job.alignment is None)
     return table if order is None else table.pick(order.rows, order.ids)
-
-
-def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
-    """The party that the job describes, over these rows, under its own mechanism."""
-    policy, mechanism = policy_at(job, file), mechanism_of(job, file.name)
-    check_party(file.name, mechanism, rows.matrix)
-    loss, weights = policy.loss_of_targets(job.loss), read_weights(None, len(rows.ids))
-    block = Block(Features(rows.matrix), job.penalties[file.name], loss, weights)
-    book = policy.book(file.name, rows.matrix, mechanism)
-    method = party_method(job.method, policy, job.parties, book, block)
-    method = Briefed(method, guaranteed(job, file.name)) if job.briefed else method
-    return Party(file.name, block, method, job.run.wire)
 
 
 @dataclass(frozen=True)
@@ -149,19 +130,3 @@ def _sample_weights(job: Job, file: PartyFile, table: Table) -> Array | None:
             f"names a column of sample weights, or none. Found {file.data.weight!r}."
         )
     return read_weights(table.column(file.data.weight), table.rows) if file.data.weight else None
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """The coordinator's half of the problem, and what the parties must be told first, if anything."""
-
-    task: Task
-    briefing: Broadcast | None
-
-
-def make_assignment(job: Job, file: PartyFile, labels: Labels) -> Assignment:
-    """Labels under the job's privacy: what the parties get to see is noised here, once."""
-    loss, targets, softness = policy_at(job, file).protect_labels(job.loss, labels.values)
-    weights = read_weights(None, len(labels.ids)) if labels.weights is None else labels.weights
-    task = Task(loss, targets, weights, job.parties, job.intercept)
-    return Assignment(task, briefing(labels.weights, softness) if job.briefed else None)

@@ -101,7 +101,7 @@ def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
     book = policy.book(file.name, rows.matrix, mechanism)
     method = party_method(job.method, policy, job.parties, book, block)
     method = Briefed(method, guaranteed(job, file.name)) if job.briefed else method
-    return Party(file.name, block, method, job.run.wire)
+    return Party(file.name, block, method, job.run.precision)
 
 
 @dataclass(frozen=True)

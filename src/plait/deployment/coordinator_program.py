@@ -161,7 +161,7 @@ class _Run:
                 job.stopping,
                 transport,
                 [self.progress.round],
-                job.run.wire,
+                job.run.precision,
                 lambda: transport.seconds,
             )
         finally:

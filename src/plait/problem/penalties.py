@@ -25,6 +25,9 @@ class Parabola:
     curvature: Array
 
 
+DEFAULT_ALPHA = 1e-4
+"""The strength of a penalty where none is given: light enough for most tables, enough to make the optimum unique."""
+
 Step: TypeAlias = "float | Array"
 """A step size, or for a separable penalty one per weight."""
 
@@ -184,7 +187,7 @@ class NoPenalty(Penalty):
 class L2(Penalty):
     """alpha/2 ||x||^2."""
 
-    alpha: float = 1.0
+    alpha: float = DEFAULT_ALPHA
 
     def __post_init__(self) -> None:
         _need_non_negative("L2(alpha)", self.alpha)
@@ -198,7 +201,7 @@ class L2(Penalty):
 class L1(Shape):
     """alpha ||x||_1."""
 
-    alpha: float = 1.0
+    alpha: float = DEFAULT_ALPHA
 
     def __post_init__(self) -> None:
         _need_non_negative("L1(alpha)", self.alpha)
@@ -222,7 +225,7 @@ class L1(Shape):
 class ElasticNet(Penalty):
     """alpha (l1_ratio ||x||_1 + (1 - l1_ratio)/2 ||x||^2)."""
 
-    alpha: float = 1.0
+    alpha: float = DEFAULT_ALPHA
     l1_ratio: float = 0.5
 
     def __post_init__(self) -> None:
@@ -292,7 +295,7 @@ class GroupLasso(Shape):
 class LogPenalty(Shape):
     """(alpha s^2 / 2) sum_j log(1 + x_j^2 / s^2): smooth and non-convex; like L2 near 0, it spares large weights."""
 
-    alpha: float = 1.0
+    alpha: float = DEFAULT_ALPHA
     scale: float = 1.0
     differentiable = True
     is_convex = False

@@ -20,17 +20,18 @@ def conduct(
     stopping: Stopping,
     transport: Transport,
     observers: Sequence[Observer] = (),
-    wire: str = "float64",
+    precision: str = "float64",
     clock: Clock | None = None,
 ) -> Conducted:
     """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
-    if wire != "float64" and policy.private:
+    if precision != "float64" and policy.private:
         raise SettingError(
-            f'wire = "{wire}" would round what the ledger has charged for. Found a private run: leave it at "float64".'
+            f'precision = "{precision}" would round what the ledger has charged for. '
+            'Found a private run: leave it at "float64".'
         )
     limited = limits(policy, task.parties, stopping)
     if learners := helpers(policy, task.parties):
         return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
-    coordinator = Coordinator(task, method, wire)
+    coordinator = Coordinator(task, method, precision)
     outcome = run(coordinator, transport, limited, observers, clock)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)

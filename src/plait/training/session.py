@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from plait._threads import blas_threads, workers
 from plait._types import Array
 from plait.data.parts import Part
-from plait.errors import SettingError
 from plait.messages import Broadcast, Share, Transport
 from plait.methods.auto import Choice
 from plait.methods.base import Block, Method, Task
+from plait.methods.registry import method_of
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import PaperMechanism, PaperNoise, warn_no_guarantee
@@ -116,11 +116,10 @@ class Session:
         return Party(part.name, block, party_method(method, self.policy, problem.names, book, block), self.precision)
 
     def _choice(self) -> Choice:
-        problem, method = self.problem, self.method
-        if method == "auto":
+        problem = self.problem
+        method = method_of(self.method)
+        if method is None:
             return choose(self.policy, problem.names, problem.loss, problem.penalties)
-        if not isinstance(method, Method):
-            raise SettingError(f'method must be "auto" or a plait method such as plait.Subspace(). Found {method!r}.')
         method.check(problem.loss, problem.penalties)
         return Choice(method, f"{type(method).__name__}: as asked")
 

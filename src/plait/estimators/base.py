@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from plait._checks import need_type
 from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
-from plait.errors import InputError, SettingError
+from plait.errors import DataTypeError, InputError, SettingError
 from plait.methods.base import Method
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
@@ -52,6 +53,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
 
     def _read_training(self, X: Any, y: Any) -> dict[str, Part]:
         """X as parts, its columns' names and owners remembered."""
+        need_type("fit_intercept", self.fit_intercept, bool)
         with as_input_error():
             validate_data(self, X, y, skip_check_array=True)
         table = as_table(X)
@@ -169,5 +171,9 @@ def as_input_error() -> Iterator[None]:
     """Turn what scikit-learn's validation finds into plait's own error."""
     try:
         yield
+    except TypeError as error:
+        raise DataTypeError(f"X, y and weights must be tables and lists of numbers. Found: {error}.") from error
     except ValueError as error:
         raise InputError(str(error)) from error
+    except (KeyError, IndexError) as error:
+        raise InputError(f"X must be a table with rows and columns. Found something else ({error!r}).") from error

@@ -284,7 +284,8 @@ def _class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
 def _check_classes(classes: npt.NDArray[Any], member: npt.NDArray[np.intp], weights: Array | None) -> None:
     """Every class must have samples that count."""
     if classes.size < 2:
-        raise InputError(f"labels must name at least two classes. Found one class, {classes[0]!r}.")
+        found = f"one class, {classes[0]!r}" if classes.size else "no label"
+        raise InputError(f"labels must name at least two classes. Found {found}.")
     if weights is None or weights.shape != member.shape:
         return  # plait.fit says what is wrong with them
     empty = np.bincount(member, weights=weights) == 0

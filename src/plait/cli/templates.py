@@ -30,7 +30,7 @@ patience = 600                   # seconds that a party may be missing before th
 loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}
 penalty = {{ name = "l2", alpha = 1e-4 }}
                                  # {penalties}; a list adds them
-intercept = true
+fit_intercept = true
 # weighted = true                # the label party's file names a column of sample weights; every party is told them
 # [model.penalties]              # another penalty for one party
 # {other} = {{ name = "l1", alpha = 1e-3 }}
@@ -55,7 +55,7 @@ tol = 1e-6                       # relative residuals
 
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
-wire = "float64"                 # "float32" sends half the bytes, "int16" a quarter
+precision = "float64"            # "float32" sends half the bytes, "int16" a quarter
 """
 
 PARTY = """\

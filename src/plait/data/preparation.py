@@ -22,14 +22,24 @@ from plait.errors import ConfigError, InputError, StorageError
 class PrepareOptions:
     """How columns become numbers, fitted on this party's own rows.
 
-    impute       what replaces missing numbers; "none" refuses them
-    scale        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse), "ranges" or "none"
-    one_hot      columns that become one 0/1 column per value
-    transformer  any scikit-learn transformer, "package.module:Class", applied to number columns after scaling
-    options      its options
-    ranges       for "ranges": each column's [low, high], known without the data; rows then have norm at most 1
-    categories   for one_hot columns whose values are known without the data: the values; others are all zeros
-    transform    the number columns that the transformer is applied to; empty for all
+    Parameters
+    ----------
+    impute : str, default="none"
+        What replaces missing numbers: "mean", "median" or "zero"; "none" refuses them.
+    scale : str, default="none"
+        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse), "ranges" or "none".
+    one_hot : list of str, default=()
+        Columns that become one 0/1 column per value.
+    transformer : str, default=""
+        Any scikit-learn transformer, "package.module:Class", applied to number columns after scaling.
+    options : table, default={}
+        Its options.
+    ranges : table, default={}
+        For "ranges": each column's [low, high], known without the data; rows then have norm at most 1.
+    categories : table, default={}
+        For one_hot columns whose values are known without the data: the values; others are all zeros.
+    transform : list of str, default=()
+        The number columns that the transformer is applied to; empty for all.
     """
 
     impute: Literal["none", "mean", "median", "zero"] = "none"

@@ -46,7 +46,7 @@ def spec_at(job: Job, file: PartyFile) -> RunSpec:
         job.intercept,
         job.policy.protections(job.parties, job.loss),
         policy_at(job, file),
-        precision=job.run.wire,
+        precision=job.run.precision,
         weighted=job.weighted,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._checks import need_type
 from plait._types import Array
 from plait.errors import SettingError
 from plait.privacy.ledger.release_gate import Book, LedgerFolder, Unrecorded, data_fingerprint
@@ -24,13 +25,22 @@ LABEL_HOLDER = "label holder"
 class Policy:
     """What each party protects, and how.
 
-    parties    one mechanism for all, or one per party (list or dict like parts)
-    labels     RandomisedResponse or NoisyLabel; None where labels are not protected
-    offset     whether helpers get the unprotected parties' score, one number per record; if not, they get labels only
-    disjoint   no two helpers hold the same signal, which saves the sketch that guards against counting it twice
-    ledger     a LedgerFolder; None for a single simulated run that nobody adds up
-    noise      where randomness comes from; None for a secret kept in the ledger folder, or a fresh one
-    run        the name of the run: the same name with the same inputs is the same release
+    Parameters
+    ----------
+    parties : mechanism, or list or dict of mechanisms, default=NoPrivacy()
+        One mechanism for all, or one per party (list or dict like `parts`).
+    labels : RandomisedResponse or NoisyLabel, default=None
+        How labels are protected; None where they are not.
+    offset : bool, default=True
+        Whether helpers get the unprotected parties' score, one number per record; if not, labels only.
+    disjoint : bool, default=False
+        No two helpers hold the same signal, which saves the sketch that guards against counting it twice.
+    ledger : LedgerFolder, default=None
+        Where releases are charged; None for a single simulated run that nobody adds up.
+    noise : noise source, default=None
+        Where randomness comes from; None for a secret kept in the ledger folder, or a fresh one.
+    run : str, default="run"
+        The name of the run: the same name with the same inputs is the same release.
     """
 
     parties: Mechanism | Sequence[Mechanism] | Mapping[str, Mechanism] = field(default_factory=NoPrivacy)
@@ -193,12 +203,22 @@ class Protections:
 
 @dataclass(frozen=True)
 class PublicRanges:
-    """Map columns to [-1, 1] / sqrt(d) by ranges that were known before the data: every row then has norm at most 1."""
+    """Map columns to [-1, 1] / sqrt(d) by ranges that were known before the data: every row then has norm at most 1.
+
+    Parameters
+    ----------
+    low : list of float
+        The least value of every column.
+    high : list of float
+        The largest value of every column.
+    """
 
     low: Sequence[float]
     high: Sequence[float]
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            need_type(f"PublicRanges({name})", getattr(self, name), Sequence[float])
         low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
         if low.ndim != 1 or low.shape != high.shape or not np.isfinite(low - high).all() or not (low < high).all():
             raise SettingError("PublicRanges(low, high) needs one finite low < high per column.")

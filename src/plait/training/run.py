@@ -22,8 +22,8 @@ def conduct(
     protections = spec.protections
     if spec.precision != "float64" and (protections.protecting or protections.labels):
         raise SettingError(
-            f'wire = "{spec.precision}" would round what the ledger has charged for. Found a private run: leave it at '
-            '"float64".'
+            f'precision = "{spec.precision}" would round what the ledger has charged for. Found a private run: '
+            'leave it at "float64".'
         )
     if assembled.briefing is not None:
         transport.exchange(dict.fromkeys(spec.parties, assembled.briefing))

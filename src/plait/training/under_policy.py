@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plait.errors import SettingError
 from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
 from plait.methods.auto import Choice, choose_method
 from plait.methods.base import Method
 from plait.methods.private.noisy_shares import guard
 from plait.methods.private.pass_parties import Protected, Unprotected
+from plait.methods.registry import method_of
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.base import DefaultMethod, Schedule
 from plait.privacy.policy import Protections
@@ -20,12 +20,11 @@ from plait.training.stopping import Stopping
 
 def choose(asked: Method | str, protections: Protections, penalties: Mapping[str, Penalty]) -> Choice:
     """The method that was asked for, or the one that "auto" stands for under these protections."""
-    if asked == "auto":
+    method = method_of(asked)
+    if method is None:
         return _automatic(protections, penalties)
-    if not isinstance(asked, Method):
-        raise SettingError(f'method must be "auto" or a plait method such as plait.Subspace(). Found {asked!r}.')
-    asked.check(protections.loss, penalties)
-    return Choice(asked, f"{type(asked).__name__}: as asked")
+    method.check(protections.loss, penalties)
+    return Choice(method, f"{type(method).__name__}: as asked")
 
 
 def _automatic(protections: Protections, penalties: Mapping[str, Penalty]) -> Choice:

@@ -11,17 +11,16 @@ from plait.cli import templates
 from plait.data.csv_format import CsvFormat
 from plait.data.guess import Guess
 from plait.data.preparation import PrepareOptions
-from plait.deployment.job_file import (
+from plait.deployment.job_file import read_job, read_party
+from plait.deployment.registry import LOSSES, METHODS, PENALTIES
+from plait.deployment.settings import (
     CoordinatorSpec,
     DataOptions,
     NetworkOptions,
     PrivacyOptions,
     RunOptions,
     TrustOptions,
-    read_job,
-    read_party,
 )
-from plait.deployment.registry import LOSSES, METHODS, PENALTIES
 from plait.errors import ConfigError
 from plait.privacy import Adjacency, NoPrivacy, RandomisedResponse, Recommended
 
@@ -94,6 +93,8 @@ def test_privacy_becomes_a_policy(tmp_path: Path) -> None:
         ('[model]\npenalties = { c = "l1" }', "penalties knows a, b. Found c"),
         ('[method]\nname = "subspace"\n[model]\nloss = "hinge"', "smooth loss"),
         ("[extra]", "Found extra"),
+        ('[run]\nwire = "int16"', "run.wire is called run.precision now.*Write precision"),
+        ("[model]\nintercept = false", "model.intercept is called model.fit_intercept now.*Write fit_intercept"),
         ("[run]\nthreads = 0", "threads must be 1 or more"),
         ('[privacy.parties]\nc = "none"', "parties knows a, b. Found c"),
         ('[privacy.parties]\na = "recommended"', "must give epsilon"),

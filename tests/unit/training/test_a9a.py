@@ -33,7 +33,9 @@ def ten(x: sp.csr_matrix) -> list[sp.csr_matrix]:
 
 def test_proximal_converges_with_ten_parties(a9a: tuple[sp.csr_matrix, np.ndarray]) -> None:
     x, y = a9a
-    fit = plait.fit(ten(x), y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-6))
+    fit = plait.fit(
+        ten(x), y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-6), fit_intercept=False
+    )
     assert fit.converged
     assert fit.objective == pytest.approx(OPTIMUM, rel=1e-6)
 
@@ -50,7 +52,11 @@ def test_jacobi_is_reported_as_diverging_with_ten_parties(a9a: tuple[sp.csr_matr
 def test_two_parties_reach_the_published_optimum(a9a: tuple[sp.csr_matrix, np.ndarray]) -> None:
     x, y = a9a
     fit = plait.fit(
-        [x[:, :66], x[:, 66:]], y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-7)
+        [x[:, :66], x[:, 66:]],
+        y,
+        penalty=plait.L2(1e-4),
+        stopping=plait.Stopping(max_rounds=600, tol=1e-7),
+        fit_intercept=False,
     )
     assert fit.objective == pytest.approx(OPTIMUM, rel=1e-6)
 
@@ -67,7 +73,14 @@ def test_the_subspace_method_needs_few_rounds(
     ends = np.cumsum(widths)
     parts = [x[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
     stopping = plait.Stopping(tol=0.0, max_rounds=40, objective=OPTIMUM * (1 + 1e-6))
-    fit = plait.fit(parts, y, penalty=plait.L2(1e-4), method=plait.Subspace(sums_only=sums_only), stopping=stopping)
+    fit = plait.fit(
+        parts,
+        y,
+        penalty=plait.L2(1e-4),
+        method=plait.Subspace(sums_only=sums_only),
+        stopping=stopping,
+        fit_intercept=False,
+    )
     for precision, limit in zip((1e-3, 1e-4, 1e-6), limits, strict=True):
         reached = [r.round for r in fit.history if r.objective <= OPTIMUM * (1 + precision) + 1e-10]
         assert reached[0] <= limit

@@ -28,9 +28,16 @@ _NOISE = 1e-12
 class Proximal(Sharing):
     """Parallel ADMM sharing with tau = rho (parties - 1): converges for every rho > 0 when the loss is convex.
 
-    adaptive       let rho follow the residuals
-    acceleration   how many past rounds Anderson acceleration combines; 0 for none
-    tau            tau / rho, where another proximal weight is wanted
+    Parameters
+    ----------
+    rho : float, default=None
+        The penalty parameter of ADMM; None takes the loss's own stiffness.
+    adaptive : bool, default=True
+        Whether rho follows the residuals.
+    acceleration : int, default=20
+        How many past rounds Anderson acceleration combines; 0 for none.
+    tau : float, default=None
+        tau / rho, where another proximal weight is wanted.
     """
 
     adaptive: bool = True

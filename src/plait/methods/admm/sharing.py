@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from plait._checks import need_types
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.admm import anderson
@@ -34,6 +35,7 @@ class Sharing(Method):
     rho: float | None = None
 
     def __post_init__(self) -> None:
+        need_types(self)
         need_positive(f"{type(self).__name__}(rho)", self.rho)
 
     def proximity(self, parties: int) -> float:

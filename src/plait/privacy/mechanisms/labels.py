@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from plait._checks import need_types
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_epsilon
 from plait.privacy.ledger.hash_chain import write_durably
@@ -41,12 +42,21 @@ COIN = 2**53
 
 @dataclass(frozen=True)
 class RandomisedResponse(LabelMechanism):
-    """k-ary randomised response with pure epsilon."""
+    """k-ary randomised response with pure epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The pure epsilon of a label.
+    classes : int, default=2
+        How many classes there are.
+    """
 
     epsilon: float
     classes: int = 2
 
     def __post_init__(self) -> None:
+        need_types(self)
         check_epsilon(self.epsilon)
         if self.classes < 2:
             raise SettingError(f"`classes` must be at least 2. Found {self.classes}.")
@@ -144,13 +154,24 @@ class ReportedClass(LabelMechanism):
 
 @dataclass(frozen=True)
 class NoisyLabel(LabelMechanism):
-    """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon."""
+    """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The pure epsilon of a label.
+    low : float
+        The least label, known without the data.
+    high : float
+        The largest label, known without the data.
+    """
 
     epsilon: float
     low: float
     high: float
 
     def __post_init__(self) -> None:
+        need_types(self)
         check_epsilon(self.epsilon)
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise SettingError(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from plait._checks import need_types
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, classical_sigma
 from plait.privacy.clipping import row_norms
@@ -60,6 +61,23 @@ class PaperMechanism(_InColumnSpace):
 
     bound is b_1 (norms of x, y and z), curvature c_1 (sup |R''|), penalty lambda, rho and parties M. A run fills in
     the last three, which it knows.
+
+    Parameters
+    ----------
+    epsilon : float
+        What the paper claims per round, in (0, 1].
+    delta : float, default=1e-5
+        What the paper claims per round.
+    bound : float, default=1.0
+        b_1, the norms of x, y and z.
+    rho : float, default=1.0
+        rho of the run, which fills it in.
+    parties : int, default=2
+        M of the run, which fills it in.
+    penalty : float, default=0.0
+        lambda of the run, which fills it in.
+    curvature : float, default=1.0
+        c_1 = sup |R''|.
     """
 
     epsilon: float
@@ -71,6 +89,7 @@ class PaperMechanism(_InColumnSpace):
     curvature: float = 1.0
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not 0 < self.epsilon <= 1:
             raise SettingError(
                 f"The paper's theorem needs a per-round epsilon in (0, 1]. Found {self.epsilon}. For a "
@@ -96,11 +115,18 @@ class PaperMechanism(_InColumnSpace):
 
 @dataclass(frozen=True)
 class PaperNoise(_InColumnSpace):
-    """The paper's noise at a plain level sigma, as in its figures; guarantees nothing."""
+    """The paper's noise at a plain level sigma, as in its figures; guarantees nothing.
+
+    Parameters
+    ----------
+    sigma : float
+        The noise level, 0 or more.
+    """
 
     sigma: float
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
             raise SettingError(f"`sigma` must be zero or positive, and finite. Found {self.sigma}.")
 

@@ -1,10 +1,11 @@
 """Pictures, drawn without a display and written whole or not at all."""
 
-import os
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from plait._files import write_atomically
 from plait.errors import SettingError
 from plait.studies.demo import Curve, Score
 
@@ -69,15 +70,11 @@ def _plain(axes: Any) -> None:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write beside the target, then rename: an interrupted run leaves no half picture."""
+    """Write the picture in the format that its name ends in; an interrupted run leaves no half picture."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix.lstrip("."))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            figure.savefig(partial, format=path.suffix.lstrip("."))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_atomically(path, picture.getvalue())
     except OSError as error:
         raise SettingError(
             f"the output folder must be one that can be written to. Found {path.parent}: {error.strerror}. "

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from plait._files import write_atomically
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_epsilon
-from plait.privacy.ledger.hash_chain import write_durably
 from plait.privacy.ledger.ledger import Ledger, fingerprint
 from plait.privacy.noise import Keystream, Noise, Release, discrete_laplace
 
@@ -152,7 +152,7 @@ def private_labels(
         return json.dumps({"version": 1, "labels": version, "values": drawn.tolist()}).encode()
 
     content = ledger.release(release, mechanism.cost, repr(mechanism), noise, draw)
-    write_durably(store, content)
+    write_atomically(store, content)
     return _read(store, version, values.size)
 
 

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.failures import reports_errors
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
@@ -15,7 +14,6 @@ In = Annotated[Path, typer.Option("--in", help="The folder of certificates.")]
 
 
 @app.command()
-@reports_errors
 def init(
     name: Annotated[str, typer.Argument(help="The label party's name, as in the job file.")],
     folder: In = Path("certs"),
@@ -29,7 +27,6 @@ def init(
 
 
 @app.command()
-@reports_errors
 def request(
     name: Annotated[str, typer.Argument(help="Your name, as in the job file.")], folder: In = Path("certs")
 ) -> None:
@@ -40,7 +37,6 @@ def request(
 
 
 @app.command()
-@reports_errors
 def sign(
     file: Annotated[Path, typer.Argument(help="The .csr file that a party sent.")],
     folder: In = Path("certs"),
@@ -53,7 +49,6 @@ def sign(
 
 
 @app.command()
-@reports_errors
 def show(files: Annotated[list[Path], typer.Argument(help=".crt or .csr files.")]) -> None:
     """Show names, fingerprints and expiry."""
     for file in files:

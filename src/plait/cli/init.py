@@ -8,7 +8,6 @@ import numpy as np
 import typer
 
 from plait.cli import templates
-from plait.cli.failures import reports_errors
 from plait.deployment.job_file import read_job
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.errors import ConfigError
@@ -18,7 +17,6 @@ _LABEL_PARTY = "bank"
 _COLUMNS = {"bank": ("income", "age", "balance", "loans"), "shop": ("orders", "returns", "basket")}
 
 
-@reports_errors
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")],
     name: Annotated[str, typer.Option(help="Write only this party's files; empty for all.")] = "",

@@ -7,7 +7,6 @@ import typer
 from scipy.special import expit
 
 from plait._files import write_json
-from plait.cli.failures import reports_errors
 from plait.cli.options import (
     Address,
     Anywhere,
@@ -18,14 +17,12 @@ from plait.cli.options import (
     Log,
     LogOption,
     Name,
-    end_when_told,
-    listen_address,
-    security_of,
+    Program,
+    start,
 )
 from plait.cli.watching import watcher
 from plait.deployment.assembly import load_labels
-from plait.deployment.endpoints import Dial, Listen
-from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score import PREDICT, SERVE, JointScores, help_score
@@ -40,7 +37,6 @@ RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of 
 RunName = Annotated[str, typer.Option("--run", help="A finished run; the newest of this job by default.")]
 
 
-@reports_errors
 def predict(
     job_file: JobFile,
     name: Name = "",
@@ -56,23 +52,16 @@ def predict(
     log: LogOption = Log.text,
 ) -> None:
     """Score new rows; every party runs this with its own name, the coordinator gets the scores."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    listen = None
-    if name:
-        security = security_of(file, certificates, insecure, insecure_anywhere)
-        if name != job.coordinator.name:
-            help_score(job, file, Dial(address or job.coordinator.address, security), rows, PREDICT, watcher(log))
-            return
-        listen = Listen(listen_address(job, file, address, insecure), security)
-    scores = predict_jointly(job, file, _local(job, job_file, file, name), listen, rows, run, watcher(log))
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    if not program.coordinates:
+        help_score(program.job, program.file, program.dial(), rows, PREDICT, watcher(log))
+        return
+    scores = _scores(program, rows, run, log)
     path = out or scores.folder / "scores.csv"
-    scores.write(path, expit(scores.values) if job.loss.classifies else None, decimals)
+    scores.write(path, expit(scores.values) if program.job.loss.classifies else None, decimals)
     typer.echo(f"{len(scores.ids)} scores in {path}")
 
 
-@reports_errors
 def evaluate(
     job_file: JobFile,
     name: Name = "",
@@ -86,18 +75,10 @@ def evaluate(
     log: LogOption = Log.text,
 ) -> None:
     """Measure the model on new rows with labels; the other parties run `plait predict`."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    listen = None
-    if name:
-        security = security_of(file, certificates, insecure, insecure_anywhere)
-        listen = Listen(listen_address(job, file, address, insecure), security)
-    scores = predict_jointly(job, file, _local(job, job_file, file, name), listen, rows, run, watcher(log))
-    _show_metrics(job, file, rows, scores)
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log))
 
 
-@reports_errors
 def serve(
     job_file: JobFile,
     name: Annotated[str, typer.Option(help="A feature party answers with its name; the coordinator needs none.")] = "",
@@ -115,23 +96,18 @@ def serve(
     log: LogOption = Log.text,
 ) -> None:
     """Serve scores over HTTP at the coordinator; feature parties run it with --name and answer."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    security = security_of(file, certificates, insecure, insecure_anywhere)
-    if name and name != job.coordinator.name:
-        help_score(job, file, Dial(address or job.coordinator.address, security), rows, SERVE, watcher(log))
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    if not program.coordinates:
+        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log))
         return
-    listen = Listen(listen_address(job, file, address, insecure), security)
     options = ServeOptions(http, per_minute, most_ids, decimals)
-    serve_scores(job, file, listen, options, run, rows, watcher(log))
+    serve_scores(program.job, program.file, program.listen(), options, run, rows, watcher(log))
 
 
-def _local(job: Job, job_file: Path, file: PartyFile, name: str) -> list[PartyFile]:
-    """The parties in this process: all of them without a name, else the coordinator's own."""
-    if name:
-        return [file] if file.name in job.parties else []
-    return [file if party == file.name else read_party(job_file, party) for party in job.parties]
+def _scores(program: Program, rows: str, run: str, log: Log) -> JointScores:
+    """The coordinator's side: every party's part of the scores, added up."""
+    listen = program.listen() if program.named else None
+    return predict_jointly(program.job, program.file, program.local_parties(), listen, rows, run, watcher(log))
 
 
 def _show_metrics(job: Job, file: PartyFile, rows: str, scores: JointScores) -> None:

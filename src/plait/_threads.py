@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
-_KEPT_BYTES = (32 << 20) - (1 << 16)
+_KEPT_BYTES = (32 << 20) - (1 << 16)  # bytes: glibc learns to keep freed blocks up to 32 MiB; 64 KiB are for its head
 
 
 @cache

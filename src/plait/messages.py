@@ -11,7 +11,7 @@ from blake3 import blake3
 
 from plait._types import Array
 
-NUMBER_BYTES = 8
+NUMBER_BYTES = 8  # bytes of a float64, the unit in which message sizes are counted
 
 
 def _none() -> Array:

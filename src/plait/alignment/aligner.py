@@ -37,8 +37,8 @@ from plait.messages import Parcel
 
 BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""
-PLACES = 1 << 16
-PLACE = np.dtype("<u8")
+PLACES = 1 << 16  # places in one parcel: half a megabyte, as much as a parcel of elements
+PLACE = np.dtype("<u8")  # 8 bytes, little-endian: a row number in a parcel, the same on every machine
 
 
 @dataclass(frozen=True)

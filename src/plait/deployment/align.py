@@ -24,7 +24,7 @@ from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, 
 from plait.transports.server import Hub, Terms
 
 ALIGN = "align"
-_TELLING = 30.0
+_TELLING = 30.0  # seconds for which absent parties are waited for, to tell them that the alignment has ended
 
 
 class AligningParty:

@@ -26,7 +26,7 @@ from plait.problem.penalties import L2, Penalty
 from plait.training.precision import need_wire
 from plait.training.stopping import Stopping
 
-FORMAT = 1
+FORMAT = 1  # of job files; another number is refused
 _SECTIONS = ("format", "name", "parties", "coordinator", "model", "method", "stopping", "run", "privacy")
 
 

@@ -21,7 +21,9 @@ from plait.messages import Share
 from plait.transports.handshake import Finished, Query
 from plait.transports.server import Hub, Terms
 
-_LARGEST_BODY = 1 << 20
+_LARGEST_BODY = (
+    1 << 20
+)  # bytes of a request: room for the 100 ids of a request however long, too little to fill the memory
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from plait.training.fit import Fit, fit
 from plait.training.loop import Observer
 from plait.training.stopping import Stopping
 
-_DEFAULT_ALPHA = 1e-4
+_DEFAULT_ALPHA = 1e-4  # strength of the penalty, per row: as in scikit-learn's SGDClassifier
 _PENALTIES: dict[str, Callable[[float], Penalty]] = {"l2": L2, "l1": L1}
 
 Parties = Mapping[str, Any] | int | None

@@ -32,8 +32,10 @@ from plait.training.session import ConvergenceWarning, Problem, Session
 from plait.training.stopping import Stopping
 
 TARGET = "helper"
-KNOWN_ROWS = 60
-ALPHA = 1e-3
+KNOWN_ROWS = (
+    60  # rows that the attacker knows: a few more than the 57 columns of the widest helper here (a9a), so one solution
+)
+ALPHA = 1e-3  # strength of L2, per row: a usual value for standardised columns
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from plait.errors import ProtocolError, SettingError
 from plait.messages import Message
 
 WIRES = ("float64", "float32", "int16")
-_STEPS = 32767
+_STEPS = 32767  # steps on either side of 0: the largest number that int16 holds
 
 M = TypeVar("M", bound=Message)
 

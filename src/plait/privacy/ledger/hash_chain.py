@@ -22,7 +22,7 @@ from plait._files import write_atomically
 from plait._hash_chain import START, canonical, digest
 from plait.errors import PrivacyError
 
-VERSION = 1
+VERSION = 1  # of the format of entry and head; another number counts as damage
 
 Body = dict[str, Any]
 

@@ -17,7 +17,7 @@ from plait.privacy.accounting import Cost
 from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 
-SECRET_BYTES = 32
+SECRET_BYTES = 32  # bytes of the key of all noise: 256 bits, as AES-256 takes
 
 
 class Account(Protocol):

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 STEPS = 2**16
 """Steps of the grid on which a regression label is rounded, over its public range."""
-COIN = 2**53
+COIN = 2**53  # equally likely sides: probabilities are multiples of 2^-53, which a double holds exactly
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from plait.transports.server import Hub, Terms
 
 _LARGEST_BODY = (
     1 << 20
-)  # bytes of a request: room for the 100 ids of a request however long, too little to fill the memory
+)  # bytes of a request: room for 100 long ids, too little to fill the memory
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from plait.training.stopping import Stopping
 
 TARGET = "helper"
 KNOWN_ROWS = (
-    60  # rows that the attacker knows: a few more than the 57 columns of the widest helper here (a9a), so one solution
+    60  # rows that the attacker knows: more than the 57 columns of the widest helper (a9a)
 )
 ALPHA = 1e-3  # strength of L2, per row: a usual value for standardised columns
 

@@ -24,7 +24,7 @@ class AlignmentOptions:
     trim         leave out white space at both ends
     case         "keep", or "fold" to compare without regard to upper and lower case
     unicode      the normal form: "NFC", "NFKC" (also wide and compatibility characters), or "none"
-    min_rows     fewer common samples than this are refused, and nobody learns which they are
+    min_rows     fewer common rows than this are refused, and nobody learns which they are
     max_rows     a party may bring at most so many ids
     """
 

@@ -1,4 +1,4 @@
-"""`plait align`: find the common samples before any training; and how a party is asked for its consent."""
+"""`plait align`: find the common rows before any training; and how a party is asked for its consent."""
 
 import sys
 
@@ -38,7 +38,7 @@ def align(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Find the samples that all parties share, without showing the others; every party runs this with its own name."""
+    """Find the rows that all parties hold, without showing the others. Every party runs this with its own name."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     need_alignment(program.job)
     consent = consent_of(program.job, yes)
@@ -62,7 +62,7 @@ def _ask(proposal: Proposal) -> bool:
     for name, size in proposal.sizes.items():
         typer.echo(f"  {name:<20} {size:>12,} ids")
     typer.echo(f"  {'in common':<20} {proposal.common:>12,}")
-    typer.echo("If all agree, every party learns which of its own samples these are, and no more.")
+    typer.echo("If all agree, every party learns which of its own rows these are, and no more.")
     try:
         return typer.confirm(f"{proposal.party}: use them?")
     except typer.Abort:

@@ -131,7 +131,7 @@ def _live_rounds() -> Iterator[Observer]:
 
 
 def _scores_table(scores: Sequence["Score"]) -> Table:
-    headings = ("model", "log loss", "AUC", "accuracy", "rounds", "numbers sent\nper sample")
+    headings = ("model", "log loss", "AUC", "accuracy", "rounds", "numbers sent\nper row")
     table = _table(headings, [], title="On patients not seen in training")
     for s in scores:
         rounds = "-" if s.rounds is None else str(s.rounds)

@@ -8,7 +8,9 @@ import typer
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
-app = typer.Typer(no_args_is_help=True, help="Certificates: one authority at the label party, keys stay at home.")
+app = typer.Typer(
+    no_args_is_help=True, help="Certificates. The label party signs them; private keys never leave their owners."
+)
 
 In = Annotated[Path, typer.Option("--in", help="The folder of certificates.")]
 

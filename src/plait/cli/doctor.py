@@ -17,14 +17,14 @@ _COLOURS = {PASS: "green", WARN: "yellow", FAIL: "red"}
 
 def doctor(
     job_file: JobFile,
-    name: Annotated[str, typer.Option(help="Which party this is; the coordinator by default.")] = "",
+    name: Annotated[str, typer.Option(help="Which party this program stands for. By default the coordinator.")] = "",
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
 ) -> None:
-    """Check certificates, clock, network, versions, files, columns and memory; say how to mend what is wrong."""
+    """Check certificates, clock, network, versions, files, columns and memory. Say how to mend what is wrong."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     try:
         security: Security | None = program.security()

@@ -18,8 +18,8 @@ _COLUMNS = {"bank": ("income", "age", "balance", "loans"), "shop": ("orders", "r
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")],
-    name: Annotated[str, typer.Option(help="Write only this party's files; empty for all.")] = "",
+    folder: Annotated[Path, typer.Argument(help="The folder to write into. It is made if it does not exist.")],
+    name: Annotated[str, typer.Option(help="Write only this party's files. By default those of all parties.")] = "",
     job: Annotated[Path | None, typer.Option(help="A job file that you were sent, instead of a new one.")] = None,
 ) -> None:
     """Write a commented job file, party files and example data."""

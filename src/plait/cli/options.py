@@ -27,15 +27,25 @@ class Log(StrEnum):
 
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
-LogOption = Annotated[Log, typer.Option(help="Progress as sentences or as JSON lines.")]
-Config = Annotated[Path | None, typer.Option(help="The party file; NAME.toml beside the job file by default.")]
-Address = Annotated[str, typer.Option(help="host:port to listen on or to dial, instead of the files'.")]
-Certificates = Annotated[Path | None, typer.Option(help="The folder of certificates.")]
-Name = Annotated[str, typer.Option(help="Which party this is; empty to do it all on this machine.")]
+LogOption = Annotated[Log, typer.Option(help="Show progress as sentences or as JSON lines.")]
+Config = Annotated[Path | None, typer.Option(help="The party file. By default NAME.toml beside the job file.")]
+Address = Annotated[str, typer.Option(help="host:port to listen on or to call, instead of the one in the files.")]
+Certificates = Annotated[
+    Path | None, typer.Option(help="The folder of certificates, instead of the one in the party file.")
+]
+Name = Annotated[
+    str, typer.Option(help="Which party this program stands for. Without it, all parties run on this machine.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming an interrupted run.")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, on this machine only.")]
-Anywhere = Annotated[bool, typer.Option("--insecure-anywhere", help="Plain text, even across a network.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Agree to use the common samples, however many, without being asked.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Send plain text without TLS, on this machine only.")]
+Anywhere = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-anywhere",
+        help="Send plain text without TLS, even across a network: everybody on the way can read it.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Agree beforehand to use the common rows, however many they are.")]
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from plait.problem.metrics import metrics
 _DEFAULT = ServeOptions()
 
 RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of data.score in the party file.")]
-RunName = Annotated[str, typer.Option("--run", help="A finished run; the newest of this job by default.")]
+RunName = Annotated[str, typer.Option("--run", help="A finished run. By default the newest of this job.")]
 
 
 def predict(
@@ -42,8 +42,10 @@ def predict(
     name: Name = "",
     rows: RowsFile = "",
     run: RunName = "",
-    out: Annotated[Path | None, typer.Option(help="The CSV file to write; scores.csv in the run folder.")] = None,
-    decimals: Annotated[int | None, typer.Option(help="Round scores to so many digits.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV file to write. By default scores.csv in the run folder.")
+    ] = None,
+    decimals: Annotated[int | None, typer.Option(help="Digits after the point to which scores are rounded.")] = None,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -51,7 +53,7 @@ def predict(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Score new rows; every party runs this with its own name, the coordinator gets the scores."""
+    """Score new rows. Every party runs this with its own name; the coordinator gets the scores."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     if not program.coordinates:
         help_score(program.job, program.file, program.dial(), rows, PREDICT, watcher(log))
@@ -74,20 +76,24 @@ def evaluate(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Measure the model on new rows with labels; the other parties run `plait predict`."""
+    """Measure the model on new rows with labels. The other parties run `plait predict`."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log))
 
 
 def serve(
     job_file: JobFile,
-    name: Annotated[str, typer.Option(help="A feature party answers with its name; the coordinator needs none.")] = "",
+    name: Annotated[str, typer.Option(help="A feature party gives its name; the coordinator needs none.")] = "",
     rows: RowsFile = "",
     run: RunName = "",
     http: Annotated[str, typer.Option(help="host:port of the service.")] = _DEFAULT.http,
-    per_minute: Annotated[int, typer.Option(help="Ids scored per minute; 0 for no limit.")] = _DEFAULT.per_minute,
-    most_ids: Annotated[int, typer.Option(help="Ids in one request.")] = _DEFAULT.most_ids,
-    decimals: Annotated[int, typer.Option(help="Digits of every score.")] = _DEFAULT.decimals,
+    per_minute: Annotated[
+        int, typer.Option(help="How many ids are scored per minute at most; 0 for no limit.")
+    ] = _DEFAULT.per_minute,
+    most_ids: Annotated[int, typer.Option(help="How many ids one request may hold.")] = _DEFAULT.most_ids,
+    decimals: Annotated[
+        int, typer.Option(help="Digits after the point to which scores are rounded.")
+    ] = _DEFAULT.decimals,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -95,7 +101,7 @@ def serve(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Serve scores over HTTP at the coordinator; feature parties run it with --name and answer."""
+    """Serve scores over HTTP at the coordinator. Feature parties run it with --name and answer."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     if not program.coordinates:
         help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log))

@@ -26,12 +26,17 @@ from plait.errors import ConfigError
 
 def fit(
     job_file: JobFile,
-    processes: Annotated[bool, typer.Option("--processes", help="Real processes, throw-away certificates.")] = False,
+    processes: Annotated[
+        bool,
+        typer.Option(
+            "--processes", help="Run one process per party, with certificates that are thrown away afterwards."
+        ),
+    ] = False,
     fresh: Fresh = False,
     yes: Yes = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Run the whole job on this machine: simulated, or as separate processes."""
+    """Run the whole job on this machine, in one process or in one process per party."""
     program = start(job_file)
     job = program.job
     if processes:
@@ -49,16 +54,16 @@ def fit(
 def coordinator(
     job_file: JobFile,
     config: Config = None,
-    listen: Annotated[str, typer.Option(help="host:port to listen on, instead of the party file's.")] = "",
+    listen: Annotated[str, typer.Option(help="host:port to listen on, instead of the one in the party file.")] = "",
     certificates: Certificates = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Without the label party's own columns.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the label party's own columns.")] = False,
     fresh: Fresh = False,
     yes: Yes = False,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Hold the labels, wait for the parties and train; brings the label party's own columns, too."""
+    """Run the label party's program: it holds the labels, waits for the other parties and trains."""
     program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
     local = [program.file] if program.file.name in program.job.parties and not alone else []
     consent = consent_of(program.job, yes)
@@ -67,15 +72,15 @@ def coordinator(
 
 def party(
     job_file: JobFile,
-    name: Annotated[str, typer.Option(help="Which party of the job this is.")],
+    name: Annotated[str, typer.Option(help="Which party of the job this program stands for.")],
     config: Config = None,
-    address: Annotated[str, typer.Option(help="host:port to dial, instead of the job's.")] = "",
+    address: Annotated[str, typer.Option(help="host:port to call, instead of the one in the job file.")] = "",
     certificates: Certificates = None,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     yes: Yes = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Take part with one party's columns; dials the coordinator and resumes by itself."""
+    """Run a feature party's program: it calls the coordinator, and calls again when the line breaks."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     take_part(program.job, program.file, program.dial(), watcher(log), consent_of(program.job, yes))

@@ -251,7 +251,7 @@ def align(
         audit.close()
         found.release()
     order = guests[0].order(name, key)
-    progress.say(f"{len(order.ids)} common samples; orders in {found.path.parent}, ready to train")
+    progress.say(f"{len(order.ids)} common rows; orders in {found.path.parent}, ready to train")
     return found.path
 
 
@@ -283,7 +283,7 @@ def help_align(job: Job, file: PartyFile, dial: Dial, consent: Consent, progress
     if not finished.ok:
         raise TransportError(f"the alignment ended at the coordinator: {finished.reason}")
     order = Order.load(guest.folder(visits.run), guest.ids)
-    progress.say(f"{file.name}: {len(order.ids)} common samples; the order is in {guest.folder(visits.run)}")
+    progress.say(f"{file.name}: {len(order.ids)} common rows; the order is in {guest.folder(visits.run)}")
 
 
 def need_alignment(job: Job) -> None:

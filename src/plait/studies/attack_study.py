@@ -32,9 +32,7 @@ from plait.training.session import ConvergenceWarning, Problem, Session
 from plait.training.stopping import Stopping
 
 TARGET = "helper"
-KNOWN_ROWS = (
-    60  # rows that the attacker knows: more than the 57 columns of the widest helper (a9a)
-)
+KNOWN_ROWS = 60  # rows that the attacker knows: more than the 57 columns of the widest helper (a9a)
 ALPHA = 1e-3  # strength of L2, per row: a usual value for standardised columns
 
 

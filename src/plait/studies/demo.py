@@ -57,7 +57,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Score:
-    """How well one model does on the test rows, and what training it cost: rounds, and numbers sent per sample."""
+    """How well one model does on the test rows, and what training it cost: rounds, and numbers sent per row."""
 
     model: str
     log_loss: float

@@ -43,7 +43,7 @@ def _draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
     longest = max(len(c.gaps) for c in curves)
     axes.set_xlim(0, 1.45 * longest)  # room for the names at the ends of the curves
     axes.set_xticks(range(0, longest + 1, max(longest // 6, 1)))
-    axes.set_xlabel("rounds (in each, a party sends and receives one number per sample)")
+    axes.set_xlabel("rounds (in each, a party sends and receives one number per row)")
     axes.set_ylabel("gap to the pooled optimum, relative")
     axes.set_title("How fast three parties reach the pooled optimum", loc="left", color=_INK)
     axes.grid(True, which="major", color="#e6e8eb")

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick bench-growth bench-transport bench-align lint docs parity reproduce clean
+.PHONY: demo test test-all bench bench-quick bench-growth bench-transport bench-align lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +55,10 @@ bench-quick: $(VENV)/.installed
 
 bench-growth: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.growth
+
+# A wheel and a source distribution, in dist/.
+dist: $(VENV)/.installed
+	$(BIN)/python -m build
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -113,7 +113,7 @@ def test_simulated_it_gives_the_model_of_the_joined_tables(jobs: JobMaker, expec
     job = jobs(**OPTIONS)
     common = scatter(job)
     said = run("fit", str(job.file), "--yes")
-    assert f"{len(common)} common samples" in said
+    assert f"{len(common)} common rows" in said
     assert job.result() == expected
 
 
@@ -206,7 +206,7 @@ def test_too_few_common_samples_end_it_everywhere_with_nothing_trained(jobs: Job
         job.start(name, "--yes")
     for name in job.parties:
         assert job.wait(name) == 1
-        assert f"at least 290 samples. Found {len(common)}" in job.log(name)
+        assert f"at least 290 rows. Found {len(common)}" in job.log(name)
     assert not list(job.folder.glob("runs/*/*/weights.json"))
     assert not list(job.folder.glob("runs/*/*/alignment/work"))
 

@@ -15,7 +15,7 @@ runner = CliRunner(env={"COLUMNS": "160"})
 def run(*arguments: str, code: int = 0) -> str:
     result = runner.invoke(app, list(arguments))
     assert result.exit_code == code, result.output
-    return result.output
+    return result.output + str(result.exception or "")
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class AlignmentOptions:
     unicode : str, default="NFC"
         The normal form: "NFC", "NFKC" (also wide and compatibility characters), or "none".
     min_rows : int, default=100
-        Fewer common samples than this are refused, and nobody learns which they are.
+        Fewer common rows than this are refused, and nobody learns which they are.
     max_rows : int, default=100000000
         A party may bring at most so many ids.
     """

@@ -11,7 +11,6 @@ import typer
 
 from plait._names import check_name
 from plait.cli import templates
-from plait.cli.failures import reports_errors
 from plait.data.guess import Guess, guess_columns
 from plait.deployment.job_file import read_job
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
@@ -25,10 +24,9 @@ _EXAMPLE_GUESS = {
 }
 
 
-@reports_errors
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")],
-    name: Annotated[str, typer.Option(help="Write only this party's files; empty for all.")] = "",
+    folder: Annotated[Path, typer.Argument(help="The folder to write into. It is made if it does not exist.")],
+    name: Annotated[str, typer.Option(help="Write only this party's files. By default those of all parties.")] = "",
     job: Annotated[Path | None, typer.Option(help="A job file that you were sent, instead of a new one.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Your table (CSV, Parquet or NumPy): id, label and types are guessed from it.")

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from plait.cli.failures import reports_errors
 from plait.cli.options import Config, JobFile
 from plait.deployment.job_file import PartyFile, read_job, read_party
 from plait.deployment.run_folder import COORDINATOR
@@ -22,7 +21,6 @@ Run = Annotated[str, typer.Argument(help="The name of a run, or the beginning of
 _SHOWN_METRICS = 2  # after the mean loss, which the others repeat: a table of more is wider than a screen
 
 
-@reports_errors
 def runs(job_file: JobFile, name: Whose = "", config: Config = None, as_json: Json = False) -> None:
     """List the runs of a job: when, on how many rows, with which settings, how good, and how each stands."""
     job = read_job(job_file)
@@ -43,7 +41,6 @@ def runs(job_file: JobFile, name: Whose = "", config: Config = None, as_json: Js
     Console().print(table)
 
 
-@reports_errors
 def show(job_file: JobFile, run: Run, name: Whose = "", config: Config = None, as_json: Json = False) -> None:
     """Show all that is known of one run."""
     file, role = _party(job_file, name, config)
@@ -55,7 +52,6 @@ def show(job_file: JobFile, run: Run, name: Whose = "", config: Config = None, a
         typer.echo(f"{key:14s} {json.dumps(value) if isinstance(value, dict | list) else value}")
 
 
-@reports_errors
 def forget_run(
     job_file: JobFile,
     run: Run,

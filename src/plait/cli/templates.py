@@ -23,7 +23,7 @@ patience = 600                   # seconds that a party may be missing before th
 # trim = true                    # compare ids without white space at their ends,
 # case = "keep"                  # "fold": without regard to upper and lower case,
 # unicode = "NFC"                # in this normal form: "NFC", "NFKC" or "none"
-# min_rows = 100                 # refuse to go on with fewer common samples
+# min_rows = 100                 # refuse to go on with fewer common rows
 # max_rows = 100_000_000         # refuse a party that brings more ids
 
 [model]
@@ -50,7 +50,7 @@ tol = 1e-6                       # relative residuals
 # parties = {{ {other} = {{ name = "recommended", epsilon = 1.0 }} }}
                                  # {mechanisms}; those not named protect nothing
 # labels = {{ name = "randomised-response", epsilon = 2.0 }}      # {label_mechanisms}
-# offset = true                  # helpers get the unprotected parties' score of each record; if not, labels only
+# offset = true                  # helpers get each row's score by the unprotected parties; false: only labels
 # disjoint = false               # true: no two helpers hold the same signal, which saves a release
 
 [run]

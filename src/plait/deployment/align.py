@@ -24,7 +24,7 @@ from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, 
 from plait.transports.server import Hub, Terms
 
 ALIGN = "align"
-_TELLING = 30.0
+_TELLING = 30.0  # seconds for which absent parties are waited for, to tell them that the alignment has ended
 
 
 class AligningParty:
@@ -251,7 +251,7 @@ def align(
         audit.close()
         found.release()
     order = here[0].order(name, key)
-    progress.say(f"{len(order.ids)} common samples; orders in {found.path.parent}, ready to train")
+    progress.say(f"{len(order.ids)} common rows; orders in {found.path.parent}, ready to train")
     return found.path
 
 
@@ -285,7 +285,7 @@ def help_align(job: Job, file: PartyFile, dial: Dial, consent: Consent, progress
     if not finished.ok:
         raise TransportError(f"the alignment ended at the coordinator: {finished.reason}")
     order = Order.load(alignment.folder(joined.run), alignment.ids)
-    progress.say(f"{file.name}: {len(order.ids)} common samples; the order is in {alignment.folder(joined.run)}")
+    progress.say(f"{file.name}: {len(order.ids)} common rows; the order is in {alignment.folder(joined.run)}")
 
 
 def need_alignment(job: Job) -> None:

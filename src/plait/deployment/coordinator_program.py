@@ -45,7 +45,7 @@ from plait.training.run import conduct
 from plait.transports.handshake import Finished
 from plait.transports.server import Hub, Terms
 
-_MOST_ROUNDS_TOLD = 2000
+_MOST_ROUNDS_TOLD = 2000  # rounds of the history that parties are sent: more points than a picture is wide
 
 
 class Everyone:

@@ -26,7 +26,7 @@ from plait.transports.handshake import PROTOCOL, Hello
 from plait.transports.server import CHECK, CHECKED
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
-_SOON = datetime.timedelta(days=30)
+_SOON = datetime.timedelta(days=30)  # before a certificate ends: time to have a new one signed
 
 
 @dataclass(frozen=True)

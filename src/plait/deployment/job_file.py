@@ -39,7 +39,7 @@ from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.training.stopping import Stopping
 
-FORMAT = 1
+FORMAT = 1  # of job files; another number is refused
 
 
 @dataclass(frozen=True)

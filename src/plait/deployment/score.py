@@ -29,7 +29,7 @@ from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, 
 from plait.transports.server import Hub, Terms
 
 PREDICT, SERVE = "predict", "serve"
-LIMIT_REACHED = -1.0
+LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up
 
 
 class Scorer:

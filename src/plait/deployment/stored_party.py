@@ -20,7 +20,7 @@ from plait.training.assembly import assemble_party
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
 
-_SMALLEST_JOURNAL = 1 << 20
+_SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
 _PEER = "coordinator"
 _UNDER_WAY = 0.01
 """Seconds: encrypting the last of a message goes on after it was handed over."""

@@ -1,4 +1,4 @@
-"""Losses: what one sample costs, as a function of its score z and its label y.
+"""Losses: what one row costs, as a function of its score z and its label y.
 
 Every method is elementwise over arrays of one shape.  Sample weights are applied by the caller, so that a loss
 is a function of one score and one label and nothing else.
@@ -22,7 +22,7 @@ _ROUNDING = 1e-7
 
 @dataclass(frozen=True)
 class Seen:
-    """What can be read off a gradient: scores up to a constant per sample, for which samples, and the curvature."""
+    """What can be read off a gradient: scores up to a constant per row, for which rows, and the curvature."""
 
     score: Array
     known: npt.NDArray[np.bool_]
@@ -355,7 +355,7 @@ class Cauchy(Loss):
         return cauchy_hessian((z - y) / self.scale)
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
-        """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""
+        """The weight gradient / r of the majorising parabola, taking every row for an inlier (|r| <= c)."""
         q = np.minimum(2 * np.abs(gradient) / self.scale, 1.0)
         return Seen(gradient, np.zeros(q.shape, dtype=bool), (1 + np.sqrt(1 - q * q)) / 2)
 
@@ -374,7 +374,7 @@ def _between(gradient: Array, at_kink: npt.NDArray[np.bool_]) -> Seen:
 
 @dataclass(frozen=True)
 class Envelope(Loss):
-    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per sample."""
+    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per row."""
 
     base: Loss
     rho: float

@@ -34,8 +34,8 @@ from plait.training.stopping import Stopping
 from plait.training.under_policy import choose
 
 TARGET = "helper"
-KNOWN_ROWS = 60
-ALPHA = 1e-3
+KNOWN_ROWS = 60  # rows that the attacker knows: more than the 57 columns of the widest helper (a9a)
+ALPHA = 1e-3  # strength of L2, per row: a usual value for standardised columns
 
 
 @dataclass(frozen=True)

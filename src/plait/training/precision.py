@@ -21,7 +21,7 @@ from plait.messages import Message
 
 PRECISIONS = ("float64", "float32", "int16")
 DEFAULT_PRECISION = "float64"
-_STEPS = 32767
+_STEPS = 32767  # steps on either side of 0: the largest number that int16 holds
 
 M = TypeVar("M", bound=Message)
 

@@ -40,7 +40,7 @@ class PrivatePass:
     helpers    the parties that protect their features
     method     how the other parties train
     stopping   when each of their trainings ends
-    offset     whether helpers get the other parties' score of each record
+    offset     whether helpers get the other parties' score of each row
     """
 
     task: Task
@@ -77,7 +77,7 @@ class PrivatePass:
         return coordinator, run(coordinator, Tagged(talk, step), self.stopping)
 
     def _out_of_fold(self, talk: "_Talk") -> Array:
-        """Each record's score by a model that did not see it: a model that overfits leaves no residual."""
+        """Each row's score by a model that did not see it: a model that overfits leaves no residual."""
         scores = np.zeros(self.task.rows)
         for step in range(1, FOLDS + 1):
             coordinator, _ = self._train(talk, step)

@@ -15,8 +15,8 @@ from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
 from plait.training.run import conduct
 
-_SIDE_BY_SIDE, _SPARSE = 1 << 22, 10
-"""Stored numbers from which on it pays to let parties work side by side; those of sparse tables take longer each."""
+_SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by side: below, threads cost too much
+_SPARSE = 10  # one stored number of a sparse table takes about as long as this many of a dense one
 
 Trace = Callable[[int, dict[str, Array]], None]
 

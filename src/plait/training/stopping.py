@@ -9,10 +9,10 @@ from plait._checks import need_types
 from plait.errors import DivergedError, SettingError
 from plait.methods.base import Measured
 
-_PATIENCE = 5
-_EXPLODED = 1e3
-_SLACK = 1e-3
-_WORSE = 0.05  # a good start may be close to the optimum, and a convergent run pass above it for a while
+_PATIENCE = 5  # rounds: the residuals of the last five are compared with those of the five before
+_EXPLODED = 1e3  # times the objective's size at the start: with residuals that did not fall, a run is lost
+_SLACK = 1e-3  # of the objective's size: what rounding and a loose inner solution may add
+_WORSE = 0.05  # of its size: a convergent run may pass above a start close to the optimum for a while
 
 
 @dataclass(frozen=True)

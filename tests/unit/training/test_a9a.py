@@ -1,30 +1,19 @@
 """The paper's data set with ten parties; needs PLAIT_DATA, a folder that holds a9a/a9a.xz."""
 
-import lzma
-import os
-from io import BytesIO
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 import plait
+from plait.data.datasets import Dataset
 
-FILE = Path(os.environ.get("PLAIT_DATA", "")) / "a9a" / "a9a.xz"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        "PLAIT_DATA" not in os.environ or not FILE.exists(), reason="PLAIT_DATA names no folder with a9a/a9a.xz"
-    ),
-]
+pytestmark = pytest.mark.slow
 OPTIMUM = 0.324506924713757  # logistic, L2(1e-4), no intercept, pooled
 
 
 @pytest.fixture(scope="module")
-def a9a() -> tuple[sp.csr_matrix, np.ndarray]:
-    return load_svmlight_file(BytesIO(lzma.decompress(FILE.read_bytes())), n_features=123)
+def a9a(a9a_data: Dataset) -> tuple[sp.csr_matrix, np.ndarray]:
+    return sp.hstack(list(a9a_data.parts.values()), format="csr"), a9a_data.y
 
 
 def ten(x: sp.csr_matrix) -> list[sp.csr_matrix]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RANK_TOLERANCE = 1e-9
+RANK_TOLERANCE = 1e-9  # of the largest singular value: directions that messages show more weakly are rounding errors
 
 
 @dataclass(frozen=True, eq=False)

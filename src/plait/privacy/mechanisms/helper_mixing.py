@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 
 Floats = NDArray[np.float64]
 
-FEWEST_BUCKETS = 8
+FEWEST_BUCKETS = 8  # of a sketch: with fewer, helpers' scores collide too often to be told apart
 MOST_BUCKETS = 2**15
 """A sketch travels as scalars, and with more buckets its sampling error is far below anything that matters."""
 CLIP = 1.0

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from plait._checks import need_types
+from plait._files import write_atomically
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_epsilon
-from plait.privacy.ledger.hash_chain import write_durably
 from plait.privacy.ledger.ledger import Ledger, fingerprint
 from plait.privacy.mechanisms.base import Draw, LabelMechanism
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor
@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 
 STEPS = 2**16
 """Steps of the grid on which a regression label is rounded, over its public range."""
-COIN = 2**53
+COIN = 2**53  # equally likely sides: probabilities are multiples of 2^-53, which a double holds exactly
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def private_labels(
         return json.dumps({"version": 1, "labels": version, "values": drawn.tolist()}).encode()
 
     content = ledger.release(release, mechanism.cost, repr(mechanism), noise, draw)
-    write_durably(store, content)
+    write_atomically(store, content)
     return _read(store, version, values.size)
 
 

@@ -24,8 +24,8 @@ from plait.privacy.noise import Grid, Keystream
 
 Floats = NDArray[np.float64]
 
-RANK_TOLERANCE = 1e-9
-ROW_TOLERANCE = 1e-6
+RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: smaller ones count as 0 in the pseudo-inverse
+ROW_TOLERANCE = 1e-6  # by which the norm of a row may miss the 1 that the paper assumes: float32 data pass
 REASON = "none (the support of the noise depends on the data)"
 
 

@@ -1,0 +1,125 @@
+"""The optimum of a pooled problem from an independent solver, with a certificate of its own.
+
+Losses of lines and parabolas are one conic programme.  Logistic and Poisson are Newton steps, each a conic programme
+with the penalty as it is.  `gap` is the distance between the objective and a lower bound, both computed afresh in
+the problem's own units; it is what the reference is trusted for, whatever the solver said.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.sweep.certificate import lower_bound
+from benchmarks.sweep.conic import solve_parabola, solve_piecewise
+from benchmarks.sweep.problems import Array, Problem
+from benchmarks.sweep.scaled import Scaled, scaled
+
+_ENOUGH = 1e-11  # a thousandth of what a reference is asked for
+_NEWTON = 60  # steps; full ones converge quadratically, and 60 halvings of the distance would do as well
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Weights (d,), intercept, slopes of the loss (N,), the objective there and how far the optimum can lie below."""
+
+    x: Array
+    b: float
+    slopes: Array
+    value: float
+    gap: float
+    proved: bool
+    scale: float
+
+    @property
+    def relative(self) -> float:
+        """The certified gap in units of `scale`."""
+        return self.gap / self.scale
+
+
+def reference(problem: Problem) -> Reference:
+    """Solve, polish and certify."""
+    s = scaled(problem)
+    if problem.loss.name in ("logistic", "poisson"):
+        u, c = np.zeros(problem.table.shape[1]), _start(problem)
+        best = None
+    else:
+        u, c, slopes = solve_piecewise(s)
+        best = _certified(problem, *s.back(u, c), slopes)
+    if problem.loss.smooth:
+        for _ in range(_NEWTON):
+            u, c, moved = _newton(s, u, c)
+            found = _certified(problem, *s.back(u, c), None)
+            if best is None or found.gap < best.gap:
+                best = found
+            if not moved or best.relative < _ENOUGH:
+                break
+    assert best is not None
+    return best
+
+
+def relative_scale(problem: Problem, value: float) -> float:
+    """In what unit gaps are measured: the optimum, but at least a millionth of what the best constant model costs."""
+    return max(abs(value), 1e-6 * _constant_model(problem), 1e-300)
+
+
+def _certified(problem: Problem, x: Array, b: float, slopes: Array | None) -> Reference:
+    if slopes is None:
+        slopes = problem.loss.slope(problem.table @ x + b, problem.y)
+    value = problem.objective(x, b)
+    bound = lower_bound(problem, x, b, slopes)
+    gap = max(value - bound.value, 0.0) if np.isfinite(value) else np.inf
+    return Reference(x, b, slopes, value, gap, bound.proved, relative_scale(problem, value))
+
+
+def _constant_model(problem: Problem) -> float:
+    """The loss of the best constant score above its least possible value; of score 0 without an intercept."""
+    y, w, loss = problem.y, problem.weights, problem.loss
+    mean = float(w @ y)
+    match loss.name if problem.intercept else "":
+        case "squared":
+            z = mean
+        case "huber" | "pinball":
+            z = float(np.quantile(y, loss.shape if loss.name == "pinball" else 0.5))
+        case "poisson":
+            z = float(np.log(max(mean, 1e-12)))
+        case "":
+            z = 0.0
+        case _:
+            z = (
+                float(np.sign(mean))
+                if loss.name != "logistic"
+                else float(2 * np.arctanh(np.clip(mean, -1 + 1e-12, 1 - 1e-12)))
+            )
+    return problem.loss_at(np.full(y.size, z)) - float(w @ loss.floor(y))
+
+
+def _start(problem: Problem) -> float:
+    """Poisson starts at the mean count, where its parabola is a good one."""
+    if problem.loss.name == "poisson" and problem.intercept:
+        return float(np.log(max(float(problem.weights @ problem.y), 1e-6)))
+    return 0.0
+
+
+def _newton(s: Scaled, u: Array, c: float) -> tuple[Array, float, bool]:
+    """One Newton step on the loss with the penalty as it is, shortened until the objective falls."""
+    w, d = s.gain * s.problem.weights, u.size
+    z = s.design @ u + c
+    design = np.hstack([s.design, np.ones((z.size, 1))]) if s.problem.intercept else s.design
+    here = np.r_[u, c] if s.problem.intercept else u
+    hessian = design.T @ ((w * s.loss.bend(z, s.y))[:, None] * design)
+    gradient = design.T @ (w * s.loss.slope(z, s.y)) - hessian @ here
+    target = solve_parabola(s, hessian, gradient)
+    before, length = _value(s, u, c), 1.0
+    while length > 1e-9:
+        there = here + length * (target - here)
+        u_new, c_new = there[:d], float(there[d]) if s.problem.intercept else 0.0
+        if _value(s, u_new, c_new) <= before + 1e-15 * abs(before):
+            return u_new, c_new, True
+        length /= 2
+    return u, c, False
+
+
+def _value(s: Scaled, u: Array, c: float) -> float:
+    x, b = s.back(u, c)
+    value = s.problem.objective(x, b)
+    return value if np.isfinite(value) else np.inf

@@ -1,0 +1,124 @@
+"""Run cases one after another, keep every verdict as a line of JSON, and go on where the last run ended."""
+
+import hashlib
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+import plait
+from benchmarks.datasets import Absent
+from benchmarks.sweep import cases as families
+from benchmarks.sweep.cases import Case
+from benchmarks.sweep.judge import CERTIFIED, Verdict, judge
+from benchmarks.sweep.problems import Problem
+from benchmarks.sweep.reference import Reference, reference
+from benchmarks.sweep.reproductions import reproductions
+from benchmarks.sweep.trial import ask
+
+RESULTS = Path(__file__).parent.parent / "results" / "sweep"
+FAMILIES = (
+    reproductions,
+    families.plain,
+    families.constrained,
+    families.stress,
+    families.formats,
+    families.methods,
+    families.party_counts,
+    families.public,
+)
+_QUICK = 12  # every twelfth case of a family, beside the reproductions
+
+
+def say(*words: object) -> None:
+    print(*words, file=sys.stderr, flush=True)
+
+
+def cases(seed: int, only: str = "", quick: bool = False) -> list[Case]:
+    """All cases whose name matches the regular expression."""
+    listed: list[Case] = []
+    for family in FAMILIES:
+        found = list(family(seed))
+        listed += found[::_QUICK] if quick and family is not reproductions else found
+    return [case for case in listed if re.search(only, case.name)]
+
+
+def program() -> str:
+    """Names the program that is judged: a hash of plait's source."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(plait.__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def known_reference(problem: Problem, folder: Path | None) -> Reference:
+    """From the folder if these very numbers were solved before, else solved and stored."""
+    if folder is None:
+        return reference(problem)
+    file = folder / f"{problem.key}.npz"
+    if file.exists():
+        with np.load(file) as stored:
+            value, gap, proved, scale, b = (float(v) for v in stored["figures"])
+            return Reference(stored["x"], b, stored["slopes"], value, gap, bool(proved), scale)
+    found = reference(problem)
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = np.array([found.value, found.gap, float(found.proved), found.scale, found.b])
+    np.savez(file, x=found.x, slopes=found.slopes, figures=figures)
+    return found
+
+
+def verdict(case: Case, seconds: float, references: Path | None = None) -> Verdict:
+    """Solve, ask and judge one case; nothing that plait raises stops the sweep."""
+
+    def unfinished(status: str, words: object, known: float = 0.0) -> Verdict:
+        return Verdict(case.name, case.loss, case.penalty, status, str(words), reference_gap=known)
+
+    try:
+        problem = case.build()
+    except Absent as absent:
+        return unfinished("absent", absent)
+    known = known_reference(problem, references)
+    if not known.relative <= CERTIFIED:
+        return unfinished("unjudged", "the reference is not certified", known.relative)
+    try:
+        answer = ask(case, problem, seconds)
+    except plait.SettingError as error:
+        return unfinished("refused", error)
+    except TimeoutError as error:
+        return unfinished("timeout", error)
+    except Exception as error:  # the sweep reports whatever a user would have met
+        return unfinished("error", f"{type(error).__name__}: {error}")
+    return judge(case, problem, known, answer)
+
+
+def run(listed: Iterable[Case], file: Path, seconds: float, budget: float, references: Path) -> Iterator[Verdict]:
+    """Verdicts of all cases, those of earlier runs of the same program first read from the file."""
+    which = program()
+    done = _stored(file, which)
+    begun = time.monotonic()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lines:
+        for case in listed:
+            if case.name in done:
+                yield done[case.name]
+                continue
+            if time.monotonic() - begun > budget:
+                say(f"stopped after {budget / 60:g} minutes; run it again to go on")
+                return
+            found = verdict(case, seconds, references)
+            lines.write(json.dumps({"program": which, **found.record()}) + "\n")
+            lines.flush()
+            yield found
+
+
+def _stored(file: Path, which: str) -> dict[str, Verdict]:
+    if not file.exists():
+        return {}
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    return {
+        r["case"]: Verdict(**{k: v for k, v in r.items() if k != "program"}) for r in records if r["program"] == which
+    }

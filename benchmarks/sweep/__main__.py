@@ -5,13 +5,14 @@ Ends with code 1 when a fit claims more than its weights hold.
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.sweep.report import line, page, write_page
 from benchmarks.sweep.run import RESULTS, cases, run, say
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
     parser.add_argument("--only", default="", metavar="REGEX", help="only the cases whose name matches")
     parser.add_argument("--quick", action="store_true", help="a slice: some minutes")
@@ -21,7 +22,7 @@ def main() -> int:
     parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="start no case after this time")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of verdicts and references")
     parser.add_argument("--docs", type=Path, help="write the table into this page, between its two sweep marks")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     listed = cases(given.seed, given.only, given.quick)
     if given.list:
         print("\n".join(case.name for case in listed))

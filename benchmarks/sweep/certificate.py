@@ -26,7 +26,30 @@ class Bound:
 
 
 def lower_bound(problem: Problem, x: Array, b: float, slopes: Array) -> Bound:
-    """The bound that these slopes (N,) give; the one without a condition if it is nearly as high as the other."""
+    """The best bound of these slopes (N,), of those made orthogonal to all free columns, and of no slope at all."""
+    candidates = (slopes, _orthogonal(problem, slopes), np.zeros_like(slopes))
+    return max((_bound(problem, x, b, g) for g in candidates), key=lambda bound: bound.value)
+
+
+def _orthogonal(problem: Problem, slopes: Array) -> Array:
+    """The nearest slopes whose weighted sum over every column without penalty and constraint is 0."""
+    free = [p for t, p in zip(problem.terms, problem.parts, strict=True) if t.kind == "none"]
+    free += [np.ones((slopes.size, 1))] if problem.intercept else []
+    if not free:
+        return slopes
+    root = np.sqrt(problem.weights)
+    columns = root[:, None] * np.hstack(free)
+    length = np.linalg.norm(columns, axis=0)
+    basis, values, _ = np.linalg.svd(columns / np.where(length > 0, length, 1.0), full_matrices=False)
+    basis = basis[:, values > 1e-13 * values.max(initial=0.0)]
+    g = root * slopes
+    for _ in range(2):  # once more for what rounding left
+        g = g - basis @ (basis.T @ g)
+    return np.divide(g, root, out=np.zeros_like(g), where=root > 0)
+
+
+def _bound(problem: Problem, x: Array, b: float, slopes: Array) -> Bound:
+    """The bound without a condition if it is nearly as high as the other."""
     w, y, loss = problem.weights, problem.y, problem.loss
     g = loss.inside(slopes, y)
     if problem.intercept:
@@ -38,7 +61,7 @@ def lower_bound(problem: Problem, x: Array, b: float, slopes: Array) -> Bound:
     near = _REACH * max(float(np.abs(x * unit).max(initial=0.0)), 1.0) / unit
     value = problem.objective(x, b)
     spare = value - float(w @ loss.floor(y))
-    sure = [np.full(t.stop - t.start, _level_set(terms, spare)) for terms, t in _blocks(problem)]
+    sure = [np.full(k.stop - k.start, _level_set(terms, spare)) for terms, k in _blocks(problem)]
     all_of_them = total - sum(conjugate(t, pull[k], far) for (t, k), far in zip(_blocks(problem), sure, strict=True))
     if value - all_of_them <= _CLOSE * abs(value):
         return Bound(all_of_them, proved=True)

@@ -109,26 +109,38 @@ def solve_piecewise(s: Scaled) -> tuple[Array, float, Array]:
             rows.add(clarabel.NonnegativeConeT(2 * n), np.zeros(2 * n), (over, -sp.identity(2 * n)))
         first = rows.add(clarabel.ZeroConeT(n), s.y, *pieces)
     v, dual = rows.solve()
-    slopes = dual[first : first + n] / w
+    slopes = np.divide(dual[first : first + n], w, out=np.zeros(n), where=w > 0)
     slopes = -s.y * slopes if name in ("hinge", "squared_hinge") else slopes
     return v[:d], float(v[d]) if intercept else 0.0, slopes
 
 
-def solve_parabola(s: Scaled, hessian: Array, gradient: Array) -> Array:
-    """argmin of  v^T H v / 2 + gradient^T v + penalty(u),  v = (u, c)."""
+def solve_parabola(s: Scaled, root: Array, gradient: Array) -> Array:
+    """argmin of  ||root v||^2 / 2 + gradient^T v + penalty(u),  v = (u, c),  root (k, len v)."""
+    ridge = np.r_[s.ridge, np.zeros(gradient.size - s.ridge.size)]
     rows = Rows(gradient.size)
-    rows.square.append((0, sp.csr_matrix(hessian)))
-    rows.linear.append((0, gradient))
     add_penalty(rows, s)
     if not rows.cones:
-        return np.linalg.lstsq(hessian + sp.diags(np.r_[s.ridge, np.zeros(gradient.size - s.ridge.size)]), -gradient)[0]
+        return _least_squares(root, ridge, gradient)
+    k = root.shape[0]
+    r = rows.variables(k, square=sp.identity(k))
+    rows.linear.append((0, gradient))
+    rows.add(clarabel.ZeroConeT(k), np.zeros(k), (0, root), (r, -sp.identity(k)))
     return rows.solve()[0][: gradient.size]
+
+
+def _least_squares(root: Array, ridge: Array, gradient: Array) -> Array:
+    """The same without kinks: the shortest solution of  (root^T root + ridge) v = -gradient."""
+    _, values, vectors = np.linalg.svd(np.vstack([root, np.diag(np.sqrt(ridge))]), full_matrices=False)
+    kept = values > 1e-14 * values.max(initial=0.0)
+    along = vectors[kept]
+    return -along.T @ ((along @ gradient) / values[kept] ** 2)
 
 
 def _settings() -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_iter = 200
+    settings.time_limit = 60.0  # seconds; what it has by then is judged by its certificate
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _FINEST
     settings.max_threads = 1
     return settings

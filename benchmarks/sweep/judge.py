@@ -27,11 +27,16 @@ class Answer:
     seconds: float
     certified: bool | None = None
     gap: float | None = None
+    """How far it says the optimum can be below its objective, relative to that; None where it says nothing."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of results; `gap` is the distance from the optimum, and may be minus a reference's own error."""
+    """One line of results; `gap` is the distance from the optimum, relative, and may be minus a reference's own error.
+
+    misreported    the objective that was reported less that of the weights; negative is too good to be true
+    said_gap       the gap that the fit claims, in the unit of `gap`
+    """
 
     case: str
     loss: str
@@ -60,27 +65,26 @@ class Verdict:
 def judge(case: Any, problem: Problem, known: Reference, answer: Answer) -> Verdict:
     """Compare an answer with the reference, from its weights alone."""
     true = problem.objective(answer.x, answer.b)
-    gap = (true - known.value) / known.scale if np.isfinite(true) else np.inf
+    gap = float((true - known.value) / known.scale) if np.isfinite(true) else np.inf
+    misreported = float((answer.objective - true) / known.scale)
     violation = problem.violation(answer.x)
-    within = gap <= WITHIN and violation <= _FEASIBLE
-    limit = case.tol + known.relative + 1e-12
-    wrong = not (gap <= limit and violation <= _FEASIBLE)
-    said = answer.gap
-    understated = said is not None and bool(answer.certified) and gap > said * 1.001 + known.relative + 1e-12
-    misreported = (answer.objective - true) / known.scale
+    allowed = known.relative + 1e-12  # the reference's own error, and rounding
+    reached = gap <= case.tol + allowed and violation <= _FEASIBLE and misreported >= -case.tol - allowed
+    said = None if answer.gap is None else answer.gap * abs(answer.objective) / known.scale
+    understated = said is not None and bool(answer.certified) and gap > 1.001 * said + allowed
     return Verdict(
         case=case.name,
         loss=case.loss,
         penalty=case.penalty,
         status="judged",
         words=answer.reason,
-        gap=float(gap),
-        within=bool(within),
+        gap=gap,
+        within=bool(gap <= WITHIN and violation <= _FEASIBLE),
         converged=answer.converged,
         certified=answer.certified,
         said_gap=said,
-        false_claim=bool((claims(answer) and wrong) or understated or (claims(answer) and misreported < -limit)),
-        misreported=float(misreported),
+        false_claim=bool((claims(answer) and not reached) or understated),
+        misreported=misreported,
         violation=float(violation),
         rounds=answer.rounds,
         seconds=answer.seconds,

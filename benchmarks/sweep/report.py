@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.sweep.judge import Verdict
 
 _MARKS = re.compile(r"(<!-- sweep -->\n).*?(<!-- /sweep -->)", re.DOTALL)
+_FAR = 1e-4  # no convex fit may be farther from its optimum
 _WORST = 20  # cases in the list of the worst
 
 
@@ -46,7 +47,7 @@ def write_page(file: Path, verdicts: Sequence[Verdict], asked: int) -> None:
 
 def _table(what: str, verdicts: Sequence[Verdict], key: Callable[[Verdict], str]) -> str:
     head = [
-        what, "fits", "within 1e-6", "false claims", "not ended", "failed", "unjudged",
+        what, "fits", "within 1e-6", "above 1e-4", "certified", "false claims", "not ended", "failed", "unjudged",
         "rounds: median, 90 %", "worst gap", "support right", "seconds",
     ]  # fmt: skip
     names = list(dict.fromkeys(key(v) for v in verdicts))
@@ -65,6 +66,8 @@ def _row(name: str, verdicts: Sequence[Verdict]) -> list[str]:
         name,
         str(len(asked)),
         _share(sum(v.within for v in asked), len(asked)),
+        str(sum(v.gap is None or v.gap > _FAR for v in asked)),
+        _share(sum(bool(v.certified) for v in asked), len(asked)),
         str(sum(v.false_claim for v in asked)),
         str(sum(v.status == "timeout" or (v.status == "judged" and not v.converged) for v in asked)),
         str(sum(v.status == "error" for v in asked)),

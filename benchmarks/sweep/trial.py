@@ -64,7 +64,7 @@ def ask(case: Case, problem: Problem, seconds: float) -> Answer:
             **options,
         )
         took = time.perf_counter() - begun
-    gap = getattr(fit, "gap", None)
+    gap = float(getattr(fit, "gap", np.nan))  # a program without certificates says nothing
     return Answer(
         np.concatenate([np.asarray(x, dtype=np.float64) for x in fit.weights]),
         float(fit.intercept),
@@ -74,7 +74,7 @@ def ask(case: Case, problem: Problem, seconds: float) -> Answer:
         str(fit.reason),
         took,
         getattr(fit, "certified", None),
-        None if gap is None else float(gap),
+        None if np.isnan(gap) else gap,
     )
 
 

@@ -34,7 +34,7 @@ def page(verdicts: Sequence[Verdict]) -> str:
 
 def write_page(file: Path, verdicts: Sequence[Verdict], asked: int) -> None:
     """Put the tables by family and by loss between the marks of a page."""
-    head = f"{len(verdicts)} of {asked} cases.\n\n" if len(verdicts) < asked else ""
+    head = f"From {len(verdicts)} of {asked} cases.\n\n" if len(verdicts) < asked else f"All {asked} cases.\n\n"
     loss = [v for v in verdicts if v.loss != "found"]
     tables = [
         _table("family", verdicts, lambda v: v.case.split(" | ")[0]),

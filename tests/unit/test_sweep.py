@@ -234,7 +234,7 @@ def test_the_page_gets_its_table_between_the_marks(tmp_path: Path) -> None:
     wrong = replace(right, case="plain | b", gap=1e-3, within=False, false_claim=True)
     write_page(file, [right, wrong], 4)
     text = file.read_text()
-    assert text.startswith("before\n<!-- sweep -->\n2 of 4 cases.")
+    assert text.startswith("before\n<!-- sweep -->\nFrom 2 of 4 cases.")
     assert text.endswith("<!-- /sweep -->\nafter\n")
     assert "old" not in text
     assert "| plain | 2 | 50.0 % | 1 | 0.0 % | 1 |" in text

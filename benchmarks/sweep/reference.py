@@ -18,6 +18,7 @@ from benchmarks.sweep.simplex import linear, solve_linear
 
 _ENOUGH = 1e-11  # a thousandth of what a reference is asked for
 _WIDE = 200  # columns; fewer are no trouble to the solver
+_GOOD, _PATIENCE = 1e-9, 3  # a tenth of what is asked for will do once three steps in a row do not halve the gap
 _NEWTON = 60  # steps; full ones converge quadratically, and 60 halvings of the distance would do as well
 
 
@@ -77,12 +78,14 @@ def _whole(problem: Problem) -> Reference:
             other = best if vertex is None else _certified(problem, *s.back(*vertex[:2]), vertex[2])
             best = min(best, other, key=lambda r: r.gap)
     if problem.loss.smooth:
+        stale = 0
         for _ in range(_NEWTON):
             u, c, moved = _newton(s, u, c)
             found = _certified(problem, *s.back(u, c), None)
+            stale = 0 if best is None or found.gap < 0.5 * best.gap else stale + 1
             if best is None or found.gap < best.gap:
                 best = found
-            if not moved or best.relative < _ENOUGH:
+            if not moved or best.relative < _ENOUGH or (stale >= _PATIENCE and best.relative < _GOOD):
                 break
     assert best is not None
     return best

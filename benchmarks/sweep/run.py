@@ -35,6 +35,7 @@ FAMILIES = (
 _QUICK = 20  # every twentieth case, beside the reproductions: some minutes
 
 
+_AGAIN = ("absent", "unjudged")  # data may have been brought, and the solver of references may have become better
 _SOLVER = ("problems", "scaled", "conic", "simplex", "certificate", "reference")
 
 
@@ -115,7 +116,7 @@ def run(listed: Iterable[Case], file: Path, seconds: float, budget: float, refer
     """Verdicts of all cases, those of earlier runs of the same program first read from the file."""
     which = program()
     done = _stored(file, which)
-    begun = time.monotonic()
+    begun, left = time.monotonic(), 0
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as lines:
         for case in listed:
@@ -123,18 +124,19 @@ def run(listed: Iterable[Case], file: Path, seconds: float, budget: float, refer
                 yield done[case.name]
                 continue
             if time.monotonic() - begun > budget:
-                say(f"stopped after {budget / 60:g} minutes; run it again to go on")
-                return
+                left += 1
+                continue
             found = verdict(case, seconds, references)
             lines.write(json.dumps({"program": which, **found.record()}) + "\n")
             lines.flush()
             yield found
+    if left:
+        say(f"{left} cases were not begun within {budget / 60:g} minutes; run it again to go on")
 
 
 def _stored(file: Path, which: str) -> dict[str, Verdict]:
     if not file.exists():
         return {}
     records = [json.loads(line) for line in file.read_text().splitlines()]
-    return {
-        r["case"]: Verdict(**{k: v for k, v in r.items() if k != "program"}) for r in records if r["program"] == which
-    }
+    kept = [r for r in records if r.pop("program") == which and r["status"] not in _AGAIN]
+    return {r["case"]: Verdict(**r) for r in kept}

@@ -10,6 +10,7 @@ from plait.errors import ConfigError, ProtocolError
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+_RUN_START = re.compile(r"[0-9a-f-]{1,64}")
 _HEX = re.compile(r"[0-9a-f]*")
 LONGEST_TEXT = 2000  # characters of a reason that a peer gives: enough for any of our own errors
 
@@ -35,6 +36,15 @@ def check_run(text: str) -> str:
         raise ProtocolError(
             f"a run must be named by date, time and six hexadecimal digits, as in 20260101-120000-0a1b2c. Found "
             f"{text[:40]!r}. The coordinator is faulty, or not honest."
+        )
+    return text
+
+
+def check_run_start(text: str) -> str:
+    """The name of a run, or its beginning, as people type it; ConfigError unless it is digits, a to f and hyphens."""
+    if not _RUN_START.fullmatch(text):
+        raise ConfigError(
+            f"a run's name must be 1 to 64 digits, letters a to f and hyphens. Found {text[:64]!r}. See `plait runs`."
         )
     return text
 

@@ -11,12 +11,12 @@ from blake3 import blake3
 
 from plait._types import Array
 
-NUMBER_BYTES = 8
+NUMBER_BYTES = 8  # bytes of a float64, the unit in which message sizes are counted
 LARGEST = 1e100
 """No number of a vector is larger: its square, summed over all rows, must still be a number."""
 NO_BOUND = 1e300
 """Stands for a bound that does not exist; the only scalars beyond LARGEST are near it."""
-MOST_SCALARS = 1 << 16
+MOST_SCALARS = 1 << 16  # of a message: twice the largest sketch of a private run; half a megabyte of memory
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def _none() -> Array:
 
 @dataclass(frozen=True)
 class Message:
-    """A round number, at most one number per sample, and a few scalars whose meaning the method defines.
+    """A round number, at most one number per row, and a few scalars whose meaning the method defines.
 
     On its way a vector may hold shorter numbers, as `plait.training.precision` says: float32, or int16 as multiples of
     `step`, which may be a `change` to the vector before it.

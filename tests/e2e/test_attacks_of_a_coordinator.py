@@ -213,7 +213,7 @@ def test_sets_that_are_not_those_of_the_job_are_refused(jobs: JobMaker, sizes: d
     job.command = lambda name, *more: [*Job.command(job, name), "--yes"]  # type: ignore[method-assign]
     assert why in attacked(job, script, phase="align")
     assert not isinstance(answers[0], Parcel)
-    assert not {p for p in job.folder.rglob("*taken*")}
+    assert not set(job.folder.rglob("*taken*"))
     assert before <= set(job.folder.rglob("*"))
 
 

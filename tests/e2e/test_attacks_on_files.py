@@ -13,9 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from plait.data import preparation, transformers
-from plait.data.tables import Table
-from plait.deployment.assembly import Rows
 from plait.deployment.journal import Journal
+from plait.deployment.local_data import Rows
 from plait.errors import ConfigError, PlaitError, StorageError
 
 from .conftest import Job, JobMaker
@@ -194,7 +193,6 @@ BAD = {
     "cut.npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (9000000000000, 3), }",
     "broken.parquet": b"PAR1" + bytes(40) + b"PAR1",
     "broken.csv": b"a,b\n1,2,3\n",
-    "nul.csv": b"a\x00,b\n1\x00,2\n\x00",
     "broken.svm": b"1 a:b\n",
 }
 
@@ -204,12 +202,8 @@ def test_a_broken_file_is_refused_in_one_sentence(tmp_path: Path, name: str) -> 
     from plait.data.tables import read_table
 
     (tmp_path / name).write_bytes(BAD[name])
-    try:
-        table = read_table(tmp_path / name)
-    except PlaitError as error:
-        assert name in str(error)
-    else:
-        assert isinstance(table, Table)
+    with pytest.raises(PlaitError, match=name):
+        read_table(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +17,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def service(jobs: JobMaker) -> Iterator[tuple[Job, int]]:
+def service(jobs: JobMaker) -> tuple[Job, int]:
     """A trained job that is served; its port."""
     job = jobs(rounds=3, rows=200)
     for name in job.parties:
@@ -31,7 +31,7 @@ def service(jobs: JobMaker) -> Iterator[tuple[Job, int]]:
     job.until("serve-bank", "serving scores on")
     found = re.search(r"http://127.0.0.1:(\d+)/", job.log("serve-bank"))
     assert found is not None
-    yield job, int(found[1])
+    return job, int(found[1])
 
 
 def post(port: int, body: bytes, headers: dict[str, str] = JSON) -> tuple[int, dict[str, object]]:
@@ -75,10 +75,8 @@ def test_half_sent_requests_leave_room_for_whole_ones(service: tuple[Job, int]) 
         for _ in range(400):
             half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             half.sendall(b"POST /scores HTTP/1.1\r\nContent-Length: 100\r\n")
-        threads = len(
-            list((__import__("pathlib").Path("/proc") / str(job.programs["serve-bank"].pid) / "task").iterdir())
-        )
-        assert threads < 120
+        threads = list((Path("/proc") / str(job.programs["serve-bank"].pid) / "task").iterdir())
+        assert len(threads) < 120
     assert is_alive(port)
 
 

@@ -5,18 +5,18 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.failures import reports_errors
 from plait.errors import CertificateError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
-app = typer.Typer(no_args_is_help=True, help="Certificates: one authority at the label party, keys stay at home.")
+app = typer.Typer(
+    no_args_is_help=True, help="Certificates. The label party signs them; private keys never leave their owners."
+)
 
 In = Annotated[Path, typer.Option("--in", help="The folder of certificates.")]
 
 
 @app.command()
-@reports_errors
 def init(
     name: Annotated[str, typer.Argument(help="The label party's name, as in the job file.")],
     folder: In = Path("certs"),
@@ -30,7 +30,6 @@ def init(
 
 
 @app.command()
-@reports_errors
 def request(
     name: Annotated[str, typer.Argument(help="Your name, as in the job file.")],
     folder: In = Path("certs"),
@@ -43,7 +42,6 @@ def request(
 
 
 @app.command()
-@reports_errors
 def sign(
     file: Annotated[Path, typer.Argument(help="The .csr file that a party sent.")],
     folder: In = Path("certs"),
@@ -87,7 +85,6 @@ def _agreed(question: str) -> bool:
 
 
 @app.command()
-@reports_errors
 def revoke(
     name: Annotated[str, typer.Argument(help="The party whose certificates no longer count.")],
     folder: In = Path("certs"),
@@ -100,7 +97,6 @@ def revoke(
 
 
 @app.command()
-@reports_errors
 def show(files: Annotated[list[Path], typer.Argument(help=".crt or .csr files.")]) -> None:
     """Show names, fingerprints and expiry."""
     for file in files:

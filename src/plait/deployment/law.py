@@ -21,7 +21,6 @@ from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
 from plait.messages import Form
 from plait.methods.base import Method
 from plait.training.history import Round
-from plait.training.under_policy import limits
 from plait.transports.handshake import Welcome
 from plait.transports.law import Agreement
 
@@ -33,12 +32,12 @@ MOST_RUNS = 16  # runs that one start of a party's program joins
 def training_agreement(job: Job, method: Method, rows: int) -> Agreement:
     """What a party answers in training: at most the job's rounds, vectors of the method's lengths."""
     rounds = _LONGEST_PASS if job.policy.private else job.stopping.max_rounds
-    return Agreement("fit", Form(method.lengths(rows)), job.run.wire, rounds)
+    return Agreement("fit", Form(method.lengths(rows)), job.run.precision, rounds)
 
 
 def most_exchanges(job: Job, method: Method, rows: int) -> int:
     """How many broadcasts a party answers at most in one run of the job."""
-    return method.exchanges(limits(job.policy, job.parties, job.stopping).max_rounds, rows)
+    return method.exchanges(job.stopping.max_rounds, rows)
 
 
 ALIGNMENT = Agreement("align")

@@ -24,7 +24,7 @@ from plait.transports.deadline import Deadline
 from plait.transports.handshake import MOST_IDS, Finished, Query
 from plait.transports.server import Hub, Terms
 
-_LARGEST_BODY = 1 << 20
+_LARGEST_BODY = 1 << 20  # bytes of a request: room for 100 long ids, too little to fill the memory
 _MOST_CONNECTIONS = 32  # at once: each holds a thread
 _LONGEST_REQUEST = 60.0  # seconds for a whole request, however slowly it comes
 _LONGEST_QUERY = 20.0  # seconds that the parties may take for their parts of a score

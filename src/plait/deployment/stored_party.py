@@ -4,20 +4,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait._files import write_atomically
+from plait._names import check_run
+from plait.data.parts import equal_weights
+from plait.data.tables import keyed_digest
 from plait.deployment import state
-from plait.deployment.assembly import Rows
-from plait.deployment.job_file import Job
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
+from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
-from plait.deployment.run_folder import RunFolder
+from plait.deployment.party_privacy import mechanism_of, spec_at
+from plait.deployment.run_folder import RunFolder, Status
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
+from plait.problem.features import Features
+from plait.training.assembly import assemble_party
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
 from plait.transports.law import Agreement
 
-_SMALLEST_JOURNAL = 1 << 20
+_SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
 _MORE_ROUNDS = (
     "Every round tells the coordinator more about the columns (docs/threat-model.md). If that is wanted, raise "
     "trust.max_rounds in the party file."
@@ -64,7 +70,7 @@ class StoredParty:
         max_rounds: int = 0,
     ) -> None:
         lasting = tally is not None  # who counts is a program of its own, and must survive its end
-        self._clip = job.policy.clips(job.parties).get(party.name)
+        self._clip = mechanism_of(job, party.name).clip
         self._tally = tally
         self._max_rounds = max_rounds
         self._most = most_exchanges(job, party.method, len(rows.ids))
@@ -248,3 +254,14 @@ class StoredParty:
                 "the software has changed: restore it, or start over with --fresh."
             )
         return share
+
+
+def open_party(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
+    """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
+    folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
+    settings = dict(job.settings)
+    folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum, settings=settings))
+    ids = keyed_digest(rows.ids, bytes.fromhex(key))
+    party = assemble_party(spec_at(job, file), file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
+    tally = Tally(file) if lasting else None
+    return StoredParty(job, party, folder, rows, ids, tally, file.trust.max_rounds)

@@ -21,7 +21,8 @@ from plait.transports.law import Agreement, PartyLaw, Request
 from plait.transports.server import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.tls import PlainText, Security
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_FIRST_PAUSE = 0.05  # seconds before the first new attempt, then twice as long each time: a short break costs little
+_LONGEST_PAUSE = 5.0  # seconds between attempts at most: a coordinator that comes back waits no longer for its parties
 _GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
 _LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
 _A_DAY = 86_400.0  # seconds: an alignment waits for people, and a service for its clients

@@ -25,10 +25,10 @@ from plait.transports.mailbox import Answer, Ask, Desk, Item
 from plait.transports.tls import Identity, PlainText, Security, peer_name
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
-_POLL = 0.5
+_POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
 _HEAD_START = 0.02
 """Seconds for which local parties let requests to the others go first."""
-_REMINDER = 15.0
+_REMINDER = 15.0  # seconds after which the coordinator says again who is missing
 _GREETING = 20.0  # seconds from the first byte of a stream until a party has said who it is and what it brings
 _CONSENT = 86_400.0  # seconds that people may take to agree to an alignment: a day
 _STREAMS = 2  # open streams per party: one that works, one that takes its place after a broken connection

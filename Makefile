@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick bench-growth bench-transport bench-align sweep sweep-quick lint docs parity reproduce dist clean
+.PHONY: fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ test: $(VENV)/.installed
 
 test-all: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+
+# A million inputs for everything that reads bytes of peers, of disks and of people: about ten minutes on one core.
+fuzz: $(VENV)/.installed
+	$(TEST_ENV) $(BIN)/python -m tests.fuzz.fuzzer 1000000
 
 bench-transport: $(VENV)/.installed
 	$(BIN)/python benchmarks/transport.py --wan

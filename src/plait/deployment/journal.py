@@ -51,7 +51,11 @@ class Journal:
         self._file = open_private(path, "ab")
         if new:
             sync_folder(path.parent)
-        self.bytes = self._drop_torn_tail()
+        try:
+            self.bytes = self._drop_torn_tail()
+        except StorageError:
+            self._file.close()
+            raise
         self._lag = lag
         self._jobs: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()

@@ -1,0 +1,180 @@
+"""What is fuzzed: readers of bytes that come from peers, from disk and from people, and samples to begin with.
+
+Every target takes bytes and may do two things: return, or raise a PlaitError.
+"""
+
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from plait.data.tables import read_table
+from plait.deployment import state
+from plait.deployment.job_file import read_job
+from plait.deployment.journal import Journal
+from plait.deployment.serve import _query, _Refused
+from plait.deployment.stored_party import Answered, Snapshot
+from plait.errors import InputError, PlaitError
+from plait.messages import Broadcast, Form, Message, Parcel, Share
+from plait.training.precision import Line
+from plait.transports import handshake
+from plait.transports.frames import frames, pack_parcel
+from plait.transports.law import Agreement, AnswerLaw, PartyLaw
+from plait.transports.mailbox import Ask
+
+ROWS = 40
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader, samples that it reads, and of a million inputs how many it gets."""
+
+    name: str
+    read: Callable[[bytes], object]
+    samples: tuple[bytes, ...]
+    share: int
+
+
+def _messages() -> list[Message]:
+    rng = np.random.default_rng(1)
+    return [
+        Share(3, rng.standard_normal(ROWS), rng.standard_normal(2)),
+        Share(4, None, rng.standard_normal(5)),
+        Broadcast(5, rng.standard_normal(ROWS), rng.standard_normal(12), closing=True),
+        Line("int16").say(Share(7, rng.standard_normal(ROWS), rng.standard_normal(3)))[1],
+    ]
+
+
+def _frames() -> tuple[bytes, ...]:
+    controls: list[handshake.Control] = [
+        handshake.Hello(handshake.PROTOCOL, "0.1", "bank", "ab" * 32, "fit"),
+        handshake.Welcome("20260101-120000-0a1b2c", "ab" * 32, "fit"),
+        handshake.Ready(ROWS, "cd" * 32, 4),
+        handshake.Query(["a", "b"]),
+        handshake.Finished(True, "done", {"rounds": [{"round": 1}]}),
+    ]
+    parcels = [pack_parcel(Parcel("take", "shop", 7, 3, bytes(96)), 2), pack_parcel(Parcel("check"), 2)]
+    said = [f for m in _messages() for f in frames(m, 2, 1)]
+    return (*said, *map(handshake.encode, controls), *parcels)
+
+
+def _at_party(purpose: str, wire: str = "float64") -> Callable[[bytes], object]:
+    agreed = Agreement(purpose, Form(frozenset({ROWS})), wire, rounds=10)
+    return lambda data: PartyLaw(agreed).read(data)
+
+
+def _at_coordinator(item: Broadcast | Parcel | handshake.Query, wire: str = "float64") -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
+        law = AnswerLaw("shop", Form(frozenset({ROWS})), wire)
+        law.expect(Ask(2, item, 1))
+        return law.read(data)
+
+    return read
+
+
+def _state(data: bytes) -> object:
+    return state.decode(data)
+
+
+class _Files:
+    """One file that is written again for every input."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="plait-fuzz-"))
+
+    def reader(self, name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
+        path = self._folder / name
+
+        def run(data: bytes) -> object:
+            path.write_bytes(data)
+            return read(path)
+
+        return run
+
+
+def _journal(path: Path) -> object:
+    journal = Journal(path)
+    try:
+        return [record.seq for record in journal.records()]
+    finally:
+        journal.close()
+
+
+def _http(data: bytes) -> object:
+    """What the service does with a body, up to the question for the parties."""
+    try:
+        ids = json.loads(data)["ids"]
+        if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not ids:
+            raise InputError("ids must be a list of texts.")
+        return handshake.encode(_query(ids))
+    except (ValueError, KeyError, TypeError, RecursionError, _Refused):
+        return None
+
+
+def _npz() -> bytes:
+    out = io.BytesIO()
+    np.savez(out, X=np.ones((3, 2)), label=np.ones(3))
+    return out.getvalue()
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    out = io.BytesIO()
+    parquet.write_table(pa.table({"id": ["a", "b"], "x": [1.0, 2.0]}), out)
+    return out.getvalue()
+
+
+def _journal_bytes() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(Path(folder) / "journal")
+        for seq in (1, 2, 3):
+            journal.append(seq, [b"payload" * seq])
+        journal.close()
+        return (Path(folder) / "journal").read_bytes()
+
+
+_JOB = b"""format = 1
+name = "test"
+parties = ["bank", "shop"]
+[coordinator]
+name = "bank"
+address = "127.0.0.1:7443"
+[model]
+loss = "logistic"
+penalty = { name = "l2", alpha = 1e-3 }
+[stopping]
+max_rounds = 20
+"""
+
+
+def targets() -> list[Target]:
+    """All of them; their shares add up to a million."""
+    files, said = _Files(), _frames()
+    snapshot = Snapshot(3, (Answered(3, Share(3, np.ones(4))),), (np.zeros((2, 3)), 1.5, {"a": None}))
+    states = (state.encode(snapshot), state.encode(Broadcast(2, np.ones(5))))
+    broadcast, query = Broadcast(3, np.ones(ROWS)), handshake.Query(["a", "b"])
+    return [
+        Target("broadcasts at a party", _at_party("fit"), said, 150_000),
+        Target("short broadcasts at a party", _at_party("fit", "int16"), said, 100_000),
+        Target("parcels at a party", _at_party("align"), said, 100_000),
+        Target("queries at a party", _at_party("serve"), said, 100_000),
+        Target("shares at a coordinator", _at_coordinator(broadcast), said, 150_000),
+        Target("parcels at a coordinator", _at_coordinator(Parcel("give", "shop")), said, 100_000),
+        Target("scores at a coordinator", _at_coordinator(query), said, 80_000),
+        Target("checkpoints", _state, states, 100_000),
+        Target("HTTP bodies", _http, (b'{"ids": ["a", "b"]}', b'{"ids": [1]}'), 88_000),
+        Target("journals", files.reader("journal", _journal), (_journal_bytes(),), 10_000),
+        Target("job files", files.reader("job.toml", read_job), (_JOB,), 10_000),
+        Target("CSV files", files.reader("t.csv", read_table), (b"id,x\na,1\nb,2\n", b'a;b\n"1,5";2\n'), 6_000),
+        Target("npz files", files.reader("t.npz", read_table), (_npz(),), 4_000),
+        Target("Parquet files", files.reader("t.parquet", read_table), (_parquet(),), 2_000),
+    ]
+
+
+__all__ = ["PlaitError", "Target", "targets"]

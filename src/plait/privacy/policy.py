@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,21 @@ from numpy.typing import NDArray
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import check_delta, epsilon_of, mu_of
-from plait.privacy.clipping import check_bounded, row_norms
-from plait.privacy.ledger.release_gate import Book, LedgerFolder, Unrecorded, data_fingerprint
-from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, ReportedClass, private_labels
+from plait.privacy.clipping import row_norms
+from plait.privacy.ledger.release_gate import DEFAULT_TABLE, Book, LedgerFolder, Unrecorded
+from plait.privacy.ledger.tables import LABEL_HOLDER
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, ReportedClass
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor, steadied
-from plait.privacy.noise import KeyedNoise, Noise, Release
+from plait.privacy.noise import KeyedNoise, Noise
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import Penalty
 
 Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
 LabelMechanism = RandomisedResponse | NoisyLabel | ReportedClass
-LABEL_HOLDER = "label holder"
 
 
 @dataclass(frozen=True)
@@ -88,24 +88,38 @@ class Policy:
         if self.ledger is None:
             return Book(self.run, party, self.noise or KeyedNoise(), Unrecorded())
         noise = self.noise or self.ledger.noise(party)
-        return Book(self.run, party, noise, self.ledger.ledger(party, matrix, guaranteed))
+        return Book(self.run, party, noise, self.ledger.ledger(party, guaranteed))
 
     def clips(self, names: Sequence[str]) -> dict[str, float]:
         """Where the rows of private parties are clipped, in training and in scoring."""
         found = self.mechanisms(names).items()
-        return {name: m.clip for name, m in found if isinstance(m, Recommended | MechanismA) and m.clip}
+        return {name: m.clip or 1.0 for name, m in found if isinstance(m, Recommended | MechanismA)}
 
-    def protect_labels(self, loss: Loss, labels: Array) -> tuple[Loss, Array, float]:
-        """The loss and the labels that everyone else may see, and how much noisier a fit to them is."""
+    def uncovered(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The parties whose weights their guarantee does not cover: no score may be made with them."""
+        return tuple(n for n, m in self.mechanisms(names).items() if not getattr(m, "covers_weights", True))
+
+    def admit(self, names: Sequence[str]) -> None:
+        """Let the protected parties of a run charge their table; PrivacyError for one that its folder does not know."""
+        if self.ledger is not None:
+            guarded = [n for n, m in self.mechanisms(names).items() if isinstance(m, Recommended | MechanismA)]
+            if guarded:
+                self.ledger.admit(guarded)
+
+    def protect_labels(self, loss: Loss, labels: Array, ids: Sequence[str] | None = None) -> tuple[Loss, Array, float]:
+        """The loss and the labels that everyone else may see, and how much noisier a fit to them is.
+
+        With ids the noise of a label belongs to its id for ever, without to its place.
+        """
         soft = self.loss_of_targets(loss)
         if self.labels is None:
             return loss, labels, 1.0
         if isinstance(self.labels, NoisyLabel):
-            return loss, self._drawn(labels), 1.0
+            return loss, self._drawn(labels, ids), 1.0
         if isinstance(self.labels, ReportedClass):
             targets = self.labels.targets()
         else:
-            targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
+            targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64), ids))
         return soft, targets, label_noise_factor(targets)
 
     def loss_of_targets(self, loss: Loss) -> Loss:
@@ -170,16 +184,17 @@ class Policy:
             for (name, penalty), matrix in zip(penalties.items(), matrices.values(), strict=True)
         }
 
-    def _drawn(self, labels: Array) -> Array:
-        """The noised labels: drawn once per data version and kept where there is a ledger."""
+    def _drawn(self, labels: Array, ids: Sequence[str] | None = None) -> Array:
+        """The noised labels (N,): permanent where there is a ledger, whose secret makes them."""
         assert isinstance(self.labels, RandomisedResponse | NoisyLabel)
         if self.ledger is None:
-            noise = self.noise or KeyedNoise()
-            release = Release(self.run, LABEL_HOLDER, 0, "labels", data_fingerprint(labels))
-            return np.asarray(self.labels.release(labels, noise.stream(release)), dtype=np.float64)
-        ledger = self.ledger.ledger(LABEL_HOLDER, labels, guaranteed=True)
-        store = Path(self.ledger.root) / f"labels-{data_fingerprint(labels)[:24]}.json"
-        return private_labels(self.labels, labels, ledger, self.noise or self.ledger.noise(LABEL_HOLDER), store)
+            return PermanentLabels(self.noise or KeyedNoise(), LABEL_HOLDER, DEFAULT_TABLE).draw(
+                self.labels, labels, ids
+            )
+        self.ledger.admit([LABEL_HOLDER])
+        noise = self.noise or self.ledger.noise(LABEL_HOLDER)
+        ledger = self.ledger.ledger(LABEL_HOLDER)
+        return PermanentLabels(noise, LABEL_HOLDER, self.ledger.table, ledger).draw(self.labels, labels, ids)
 
     def guarantee(self, names: Sequence[str]) -> str:
         """One line per party, in words."""
@@ -200,7 +215,7 @@ class Policy:
 
 
 def check_party(name: str, mechanism: Mechanism, matrix: Any) -> None:
-    """Refuse what would make a guarantee false: a loose delta, unbounded rows, scaling by the data's statistics."""
+    """Refuse what would make a guarantee false: a loose delta, or scaling by the data's statistics."""
     if not isinstance(mechanism, Recommended | MechanismA):
         return
     check_delta(mechanism.delta, matrix.shape[0])
@@ -210,14 +225,13 @@ def check_party(name: str, mechanism: Mechanism, matrix: Any) -> None:
             "and standard deviation 1, as statistics of the data make it: one record moves them, and nobody paid for "
             "that. Use plait.privacy.PublicRanges(low, high) on the raw columns."
         )
-    if mechanism.clip is None:
-        check_bounded(matrix, name)
 
 
 def _looks_standardised(matrix: Any) -> bool:
     if sp.issparse(matrix):
         return False
-    mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
+    with np.errstate(all="ignore"):  # a huge value is no reason to stop or to warn
+        mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
     varies = spread > 1e-12
     close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)
     return bool(varies.any() and close[varies].all())
@@ -235,6 +249,16 @@ def _features(mechanism: Mechanism) -> str:
     if isinstance(mechanism, Recommended | MechanismA):
         return mechanism.guarantee
     return f"features: not protected, guarantee: {mechanism.guarantee}"
+
+
+def check_covered(uncovered: Sequence[str]) -> None:
+    """PrivacyError where a score would show weights that no guarantee covers."""
+    if uncovered:
+        raise PrivacyError(
+            f"A score shows the weights that it is made with, and these must be covered by their party's guarantee. "
+            f"Found {', '.join(map(repr, uncovered))}, under a mechanism that covers shares only. Nothing was scored. "
+            "Train with plait.privacy.Recommended, which covers the weights."
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from plait._types import Array
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.errors import InputError, SettingError
 from plait.methods.base import Method
-from plait.privacy.policy import Policy
+from plait.privacy.policy import Policy, check_covered
 from plait.problem.features import clip_rows
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import L2, Penalty
@@ -42,9 +42,12 @@ class Fit:
     """Where rows of private parties are clipped, in training and in scoring."""
     released: Mapping[str, Array] = field(default_factory=dict)
     """Noisy scores of the training rows that a private party released, where it was asked to."""
+    uncovered: tuple[str, ...] = ()
+    """Parties whose weights their guarantee does not cover: nothing is scored with them."""
 
     def scores(self, parts: Any) -> Array:
         """z = sum_m D_m x_m + b for new rows (N,); parts as in `plait.fit`."""
+        check_covered(self.uncovered)
         read = read_parts(parts)
         named = isinstance(self.weights, dict)
         weights = (
@@ -121,6 +124,7 @@ def fit(
         guarantee=policy.guarantee(problem.names),
         clip=done.clip,
         released=done.released,
+        uncovered=policy.uncovered(problem.names),
     )
 
 

@@ -94,6 +94,7 @@ class Session:
         mechanisms = self.policy.mechanisms(self.problem.names)
         for part in self.problem.parts:
             check_party(part.name, mechanisms[part.name], part.matrix)
+        self.policy.admit(self.problem.names)
         books = {p.name: self.policy.book(p.name, p.matrix, mechanisms[p.name]) for p in self.problem.parts}
         choice = self._choice()
         parties = {p.name: self._party(p, books[p.name], choice.method) for p in self.problem.parts}

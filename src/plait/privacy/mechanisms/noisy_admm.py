@@ -17,6 +17,7 @@ clean one.
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,7 @@ class MechanismA:
     output_bound: float = 2.0
     residual: float = 1e-6
     clip: float | None = None
+    covers_weights: ClassVar[bool] = False
     rest: Penalty = field(default_factory=NoPenalty)
     scale: float = 1.0
 

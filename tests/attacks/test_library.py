@@ -105,7 +105,7 @@ def test_attack_1_leaving_out_one_id_in_each_run_does_not_add_up(tmp_path: Path)
 
 
 def test_attack_2_a_majority_vote_over_runs_recovers_no_more_labels_than_one_run(tmp_path: Path) -> None:
-    own, other, y = data()
+    _, _, y = data()
     folder = LedgerFolder(tmp_path, Budget(100.0))
     votes = []
     for k in range(20):
@@ -258,7 +258,7 @@ def test_attack_7_every_field_of_the_mechanism_makes_other_noise(name: str) -> N
     from plait.privacy.ledger.release_gate import Book
     from plait.privacy.mechanisms.helper_fit import Helper, Lesson
 
-    own, other, y = data()
+    _, other, y = data()
     lesson = Lesson(plait.Logistic(), np.where(y > 0, 1.0, -1.0), np.zeros(N), np.ones(N))
     usual = Recommended(1.0)
     plans = {

@@ -61,6 +61,7 @@ def _party_file(name: str, labels: bool) -> str:
     return templates.PARTY.format(
         name=name,
         label=templates.LABEL if labels else templates.NO_LABEL,
+        accept=templates.ACCEPT_LABELS if labels else templates.ACCEPT_SCORES,
         listen=templates.LISTEN if labels else templates.NO_LISTEN,
         one_hot='"region"' if name == "shop" else "",
     )

@@ -63,18 +63,35 @@ def spend(
     from plait.privacy.mechanisms.wording import short
 
     found = read_spending(ledger)
-    table = _table("Spent", "party", "data", "epsilon spent", "limit", "delta", "releases", "without guarantee")
+    table = _table("Spent", "party", "table", "epsilon spent", "limit", "delta", "releases", "without guarantee")
     for s in found:
         limit = "none" if s.limit is None else f"{s.limit:g}"
-        table.add_row(s.party, s.fingerprint[:10], f"{s.epsilon:.4g}", limit, short(s.delta), str(len(s.charges)),
+        table.add_row(s.party, s.table, f"{s.epsilon:.4g}", limit, short(s.delta), str(len(s.charges)),
                       str(s.unguaranteed))  # fmt: skip
     _out.print(table)
     for s in found if each else ():
-        lines = _table(f"Charges of {s.party}, {s.fingerprint[:10]}", "run", "round", "release", "mu", "noise")
+        lines = _table(f"Charges of {s.party}, {s.table}", "run", "round", "release", "mu", "noise")
         for c in s.charges:
             mu = "no guarantee" if math.isinf(c.cost.mu) else f"{c.cost.mu:.4g}"
             lines.add_row(c.release.run, str(c.release.round), c.release.name, mu, c.noise)
         _out.print(lines)
+
+
+@app.command(name="open")
+def open_table(
+    ledger: Annotated[Path, typer.Argument(help="The folder of a party's ledgers.")],
+    table: Annotated[str, typer.Option(help="The name of the new table, as in privacy.table of the party file.")],
+    party: Annotated[str, typer.Option(help="The party that holds it.")],
+    because: Annotated[str, typer.Option(help="Why these are not the people of the other tables; it is recorded.")],
+) -> None:
+    """Open the account of another table: an act of the owner, because other people have a budget of their own.
+
+    Example: plait privacy open ledgers/ --table suppliers --party shop --because "companies, not customers"
+    """
+    from plait.privacy.ledger.tables import Tables
+
+    Tables(ledger).open(table, party, because)
+    _out.print(f"{ledger} now keeps an account of table {table!r} for party {party!r}.", highlight=False)
 
 
 @app.command()

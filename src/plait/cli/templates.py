@@ -75,12 +75,20 @@ one_hot = [{one_hot}]            # columns that become one 0/1 column per value
 
 [trust]
 min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
-max_queries = 0                  # scores that it gives a prediction service per minute; 0 for no limit
+max_queries = 1000               # scores that it gives per minute, to a service and in batches; 0 for no limit
+max_scores = 100_000             # scores that it gives of one run, for ever; 0 for no limit
+scores_per_id = 10               # how often it scores one id by one run, for ever; 0 for no limit
+score_decimals = 3               # digits after the point of every score that leaves it
+score_training_rows = false      # true: also score rows that it trained on; never where a guarantee covers them
+{accept}
 
-# [privacy]                      # where the job protects this party's features or labels
-# epsilon = 3.0                  # what it will spend on these data, over all jobs and runs; its ledger enforces it
+# [privacy]                      # where the job protects this party's features or labels; a party with a budget takes
+#                                # part only in runs that protect it
+# epsilon = 3.0                  # what it will spend on the people in the table, over all jobs and runs
 # delta = 1e-5
+# table = "people"               # the table's name: all its rows, columns and versions have one account
 # ledger = "ledgers"             # the ledgers and the secret of the noise: nobody else may read or write there
+# ledger_witness = ""            # a folder, best on another disk, that mirrors how far the ledgers have come
 # test_noise = 0                 # a seed, for tests only: whoever knows it can remove the noise
 
 [network]
@@ -91,5 +99,10 @@ certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}
 LABEL = """label = "default"                # the label column (coordinator only)
 # weight = ""                    # a column of sample weights (coordinator only, with model.weighted in the job)"""
 NO_LABEL = 'label = ""                       # the label column (coordinator only)'
+ACCEPT_LABELS = """accept_labels_shown = true       # in a run without label privacy the other parties learn every label: accepted
+accept_scores_shown = true       # as a party without labels: the label party learns its score of every record"""
+ACCEPT_SCORES = """accept_labels_shown = false      # (label party) in a run without label privacy others learn every label
+accept_scores_shown = true       # in a run without privacy the label party learns this party's score of every record:
+                                 # accepted"""
 LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
 NO_LISTEN = 'listen = ""                      # only the coordinator listens'

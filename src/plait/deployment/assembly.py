@@ -1,7 +1,7 @@
 """From a job file and a party file to a Party, and to the labels."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.party_privacy import check_preparation, guaranteed, mechanism_of, policy_at
+from plait.deployment.party_privacy import admit, check_preparation, guaranteed, mechanism_of, policy_at
 from plait.errors import ConfigError, InputError, PrivacyError
 from plait.messages import Broadcast
 from plait.methods.base import Block, Task
 from plait.methods.private.briefing import Briefed, briefing
-from plait.privacy.policy import check_party
+from plait.privacy.accounting import check_delta
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.recommended import Recommended
 from plait.problem.features import Features
 from plait.training.party import Party
 from plait.training.under_policy import party_method
@@ -54,10 +56,13 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
     table = _read_common(job, file, order)
+    options = file.prepare
     if guaranteed(job, file.name):
-        check_preparation(file.name, file.prepare)
+        check_preparation(file.name, options)
+        # A number that is missing must not stop a run: it says something about a record.
+        options = replace(options, impute="zero")
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
-    prepared = preparation.fit(table, file.prepare, leave_out, file.data.columns)
+    prepared = preparation.fit(table, options, leave_out, file.data.columns)
     rows = prepare_rows(file, table, prepared)
     if rows.matrix.shape[1] < file.trust.min_columns:
         raise PrivacyError(
@@ -95,7 +100,9 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
 def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
     """The party that the job describes, over these rows, under its own mechanism."""
     policy, mechanism = policy_at(job, file), mechanism_of(job, file.name)
-    check_party(file.name, mechanism, rows.matrix)
+    if isinstance(mechanism, Recommended | MechanismA):
+        check_delta(mechanism.delta, len(rows.ids))  # nothing else may stop it: the rows are private
+    admit(job, file, policy)
     loss, weights = policy.loss_of_targets(job.loss), read_weights(None, len(rows.ids))
     block = Block(Features(rows.matrix), job.penalties[file.name], loss, weights)
     book = policy.book(file.name, rows.matrix, mechanism)
@@ -142,7 +149,8 @@ class Assignment:
 
 def make_assignment(job: Job, file: PartyFile, labels: Labels) -> Assignment:
     """Labels under the job's privacy: what the parties get to see is noised here, once."""
-    loss, targets, softness = policy_at(job, file).protect_labels(job.loss, labels.values)
+    ids = labels.ids if file.data.id else None
+    loss, targets, softness = policy_at(job, file).protect_labels(job.loss, labels.values, ids)
     weights = read_weights(None, len(labels.ids)) if labels.weights is None else labels.weights
     task = Task(loss, targets, weights, job.parties, job.intercept)
     return Assignment(task, briefing(labels.weights, softness) if job.briefed else None)

@@ -15,10 +15,12 @@ from plait.alignment.order import Order
 from plait.data.tables import keyed_digest
 from plait.deployment.align import Guest, Host, invite, missing_from
 from plait.deployment.assembly import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.message_log import AuditLog
+from plait.deployment.party_privacy import discreet
 from plait.deployment.party_program import open_participant, say_guarantees
 from plait.deployment.progress import Progress
 from plait.deployment.registry import LOSSES
@@ -35,7 +37,7 @@ from plait.deployment.run_folder import (
     plain_rounds,
 )
 from plait.deployment.stored_party import StoredParty
-from plait.errors import InputError, PlaitError, StorageError, TransportError
+from plait.errors import InputError, PlaitError, StorageError, TransportError, unspecific
 from plait.messages import Broadcast, Share
 from plait.problem.metrics import metrics
 from plait.training.history import Round
@@ -205,7 +207,8 @@ class _Run:
         resumable = isinstance(error, TransportError | StorageError)
         self.audit.note("failed", reason=str(error))
         self.folder.end("interrupted" if resumable else "failed", str(error))
-        self.tell(Finished(False, str(error)[:4000], {"resumable": resumable}), min(5.0, self._patience))
+        text = unspecific(error) if discreet(self.job, self.file.name) else str(error)[:4000]
+        self.tell(Finished(False, text, {"resumable": resumable}), min(5.0, self._patience))
 
     def interrupt(self) -> None:
         self.folder.end("interrupted", "interrupted")
@@ -251,6 +254,8 @@ def coordinate(
     """Align and train the job, or resume it; returns the coordinator's run folder."""
     with blas_threads(job.run.threads):
         lasting = listen is not None
+        if lasting:
+            check_consent(job, file, progress.say)
         guests = [] if job.alignment is None else invite(job, file, local, consent, progress)
         this = _Run(job, file, guests, fresh, lasting, progress)
         try:

@@ -19,6 +19,7 @@ from plait.data.preparation import PrepareOptions
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, convert, method, penalty
 from plait.errors import ConfigError, SettingError
 from plait.methods.base import Method
+from plait.privacy.ledger.release_gate import DEFAULT_TABLE
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.losses import Logistic, Loss
@@ -128,25 +129,46 @@ class TrustOptions:
     """What this party insists on.
 
     min_columns  a party with fewer columns refuses to start: one column times a number is sent as it is
-    max_queries  scores that this party gives a prediction service per minute; 0 for no limit
+    max_queries  scores that this party gives per minute, to a service and in batches; 0 for no limit
+    max_scores   scores that it gives of one run, for ever; 0 for no limit
+    scores_per_id    how often it scores one id by one run, for ever; 0 for no limit
+    score_decimals   digits after the point of every score that leaves it
+    score_training_rows    also score rows that it trained on; a party with a guarantee never does
+    accept_labels_shown    (label party) start runs in which other parties learn every label
+    accept_scores_shown    start runs in which the label party learns this party's score of every record
     """
 
     min_columns: int = 2
-    max_queries: int = 0
+    max_queries: int = 1000
+    max_scores: int = 100_000
+    scores_per_id: int = 10
+    score_decimals: int = 3
+    score_training_rows: bool = False
+    accept_labels_shown: bool = False
+    accept_scores_shown: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_queries", "max_scores", "scores_per_id", "score_decimals"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"trust.{name} must be 0 or more. Found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
 class PrivacyOptions:
     """What this party is willing to spend, where the job protects its features or its labels.
 
-    epsilon, delta   its budget for one data set, over all jobs and runs
+    epsilon, delta   its budget for the people in one table, over all jobs and runs
+    table            the name of the table: all its rows, columns and versions have one account
     ledger           the folder of its ledgers and of the secret of its noise
+    ledger_witness   a folder, best on another disk, that mirrors how far the ledgers have come; empty for the user's own
     test_noise       a seed, for tests only: whoever knows it can remove the noise; the ledger records it
     """
 
     epsilon: float | None = None
     delta: float = 1e-5
+    table: str = DEFAULT_TABLE
     ledger: str = "ledgers"
+    ledger_witness: str = ""
     test_noise: int | None = None
 
 

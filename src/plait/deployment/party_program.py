@@ -10,8 +10,10 @@ from plait.alignment.aligner import Consent, agree
 from plait.data.tables import keyed_digest
 from plait.deployment.align import ALIGN, AligningParty, Guest, Visits
 from plait.deployment.assembly import Rows, load_rows, make_party
+from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.party_privacy import discreet
 from plait.deployment.progress import Progress
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder, Status
@@ -23,11 +25,12 @@ from plait.transports.handshake import PROTOCOL, Hello, Welcome
 
 def open_participant(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
     """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
+    party = make_party(job, file, rows)  # what it refuses, it refuses before a folder is made
     folder = RunFolder(file.path(file.runs) / run / file.name)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
     clip = job.policy.clips(job.parties).get(file.name)
-    return StoredParty(make_party(job, file, rows), folder, rows, ids, clip, lasting)
+    return StoredParty(party, folder, rows, ids, clip, lasting)
 
 
 def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
@@ -41,6 +44,7 @@ def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
 def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent: Consent = agree) -> Path:
     """Align and train as one party until the coordinator says how it ended; returns the run folder."""
     with blas_threads(job.run.threads):
+        check_consent(job, file, progress.say)
         visit = _Visit(job, file, progress, consent)
         progress.say(f"{file.name}: dialling {dial.address}")
 
@@ -48,6 +52,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             progress.event(what, facts)
 
         link = Link(dial.address, job.coordinator.name, dial.security, job.coordinator.patience, note)
+        link.discreet = discreet(job, file.name)
         hello = Hello(PROTOCOL, __version__, file.name, job.digest, "fit")
         try:
             finished = link.serve(hello, visit.join)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import grpc
 
-from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError
+from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError, unspecific
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
 from plait.transports.frames import Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
@@ -66,6 +66,8 @@ class Link:
         self._security = security
         self._patience = patience
         self._note = note
+        self.discreet = False
+        """Whether errors say nothing to the coordinator: what went wrong may depend on what the party protects."""
         if isinstance(security, PlainText):
             security.check(address)
 
@@ -75,6 +77,7 @@ class Link:
         while True:
             channel = self._channel()
             conversation = _Conversation(channel, hello, join)
+            conversation.discreet = self.discreet
             try:
                 return conversation.run()
             except _Again as again:
@@ -126,6 +129,7 @@ class _Conversation:
 
     def __init__(self, channel: grpc.Channel, hello: Hello, join: Callable[[Welcome], Participant]) -> None:
         self.joined = False
+        self.discreet = False
         self._hello = hello
         self._join = join
         self._say = _Outgoing()
@@ -138,7 +142,7 @@ class _Conversation:
         try:
             participant = self._join(welcome)
         except PlaitError as error:
-            self._give_up(str(error))
+            self._give_up(self._words(error))
             raise
         self._say.put([handshake.encode(participant.ready)])
         assembler = Assembler(Kind.BROADCAST, *participant.lengths)
@@ -182,10 +186,13 @@ class _Conversation:
         try:
             answer = compute()
         except PlaitError as error:
-            self._give_up(str(error))
+            self._give_up(self._words(error))
             raise
         said = [pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq)
         self._say.put(_and_then(said, participant.rest))
+
+    def _words(self, error: PlaitError) -> str:
+        return unspecific(error) if self.discreet else str(error)
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""

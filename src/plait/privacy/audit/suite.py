@@ -142,7 +142,7 @@ class _Kept:
     def __init__(self) -> None:
         self.releases: list[Array] = []
 
-    def check(self, cost: Cost, run: str) -> None: ...
+    def check(self, cost: Cost, run: str, plan: str = "") -> None: ...
 
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ _PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests: 8 bytes k
 class DrawsLabels(Protocol):
     """A label mechanism: `batched` when it draws one word per record at a time, in step for all records."""
 
-    batched: bool
+    batched: ClassVar[bool]
 
     @property
     def cost(self) -> Cost: ...

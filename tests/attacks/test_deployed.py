@@ -1,6 +1,7 @@
 """Attacks on deployed parties: what they answer, what they say when they fail, and what they start at all."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,8 @@ from plait.deployment.serve import serve as serve_scores
 from plait.errors import BudgetError, InputError, PlaitError, PrivacyError, ProtocolError, StorageError, unspecific
 from plait.messages import Broadcast
 from plait.transports.handshake import Query
-
-from ..e2e.conftest import JobMaker, jobs  # noqa: F401
-from ..e2e.test_private import BUDGET, IN_THE_LOOP, RANGES
+from tests.e2e.conftest import JobMaker
+from tests.e2e.test_private import BUDGET, IN_THE_LOOP, RANGES
 
 KEY = "00" * 32
 PRIVATE: dict[str, object] = {
@@ -32,7 +32,7 @@ PRIVATE: dict[str, object] = {
 PLAIN: dict[str, object] = {"rows": 120, "rounds": 6, "tol": 1e-3}
 
 
-def trained(jobs: JobMaker, options: dict[str, object]) -> tuple[Job, dict[str, PartyFile], str]:  # noqa: F811
+def trained(jobs: JobMaker, options: dict[str, object]) -> tuple[Job, dict[str, PartyFile], str]:
     """A job that was simulated, its party files, and the name of the run."""
     made = jobs(**options)
     job = read_job(made.file)
@@ -55,7 +55,7 @@ def set_trust(file: PartyFile, **options: object) -> PartyFile:
 
 
 @pytest.mark.parametrize("options", [PRIVATE, PLAIN], ids=["private", "plain"])
-def test_attack_4_training_rows_are_not_scored(jobs: JobMaker, options: dict[str, object]) -> None:  # noqa: F811
+def test_attack_4_training_rows_are_not_scored(jobs: JobMaker, options: dict[str, object]) -> None:
     job, files, run = trained(jobs, options)
     shop = files["shop"]
     with pytest.raises(PlaitError, match=r"set data\.score"):
@@ -78,7 +78,7 @@ def test_attack_4_training_rows_are_not_scored(jobs: JobMaker, options: dict[str
         assert Scorer(job, asked, run, KEY, "shop.csv").answer(1, Broadcast(0)).vector is not None
 
 
-def test_attack_4_the_owner_rounds(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_4_the_owner_rounds(jobs: JobMaker) -> None:
     job, files, run = trained(jobs, PLAIN)
     shop = files["shop"]
     rows = new_rows(shop)
@@ -89,7 +89,7 @@ def test_attack_4_the_owner_rounds(jobs: JobMaker) -> None:  # noqa: F811
         assert share.vector.any()
 
 
-def test_attack_6_mechanism_a_neither_predicts_nor_serves(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_6_mechanism_a_neither_predicts_nor_serves(jobs: JobMaker) -> None:
     job, files, run = trained(jobs, {**IN_THE_LOOP, "rows": 200})
     rows = new_rows(files["shop"])
     with pytest.raises(PrivacyError, match="weights"):
@@ -110,7 +110,7 @@ def test_attack_8_errors_of_a_private_party_are_one_sentence(error: PlaitError) 
 
 
 @pytest.mark.parametrize("cell", ["", "nan", "inf", "1e308", "-1e308"])
-def test_attack_8_no_value_of_a_private_row_stops_a_run(jobs: JobMaker, cell: str) -> None:  # noqa: F811
+def test_attack_8_no_value_of_a_private_row_stops_a_run(jobs: JobMaker, cell: str) -> None:
     made = jobs(**PRIVATE)
     path = made.folder / "shop.csv"
     head, first, *rest = path.read_text().splitlines()
@@ -125,7 +125,7 @@ def test_attack_8_no_value_of_a_private_row_stops_a_run(jobs: JobMaker, cell: st
     assert len({s[2] for s in sizes if s[:2] == ("received", "shop")}) <= 2
 
 
-def test_attack_10_a_party_with_a_budget_takes_no_part_in_unprotected_runs(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_10_a_party_with_a_budget_takes_no_part_in_unprotected_runs(jobs: JobMaker) -> None:
     made = jobs(**{**PLAIN, "own": {"shop": RANGES + BUDGET}})
     job = read_job(made.file)
     files = {name: read_party(made.file, name) for name in job.parties}
@@ -137,7 +137,7 @@ def test_attack_10_a_party_with_a_budget_takes_no_part_in_unprotected_runs(jobs:
     assert any(f.what == "privacy" and f.level == "fail" for f in findings)
 
 
-def test_attack_10_plain_runs_are_consented_to_by_the_owner_of_what_is_shown(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_10_plain_runs_are_consented_to_by_the_owner_of_what_is_shown(jobs: JobMaker) -> None:
     made = jobs(**PLAIN)
     job = read_job(made.file)
     said: list[str] = []
@@ -151,7 +151,7 @@ def test_attack_10_plain_runs_are_consented_to_by_the_owner_of_what_is_shown(job
     check_consent(protected, set_trust(read_party(made.file, "shop"), accept_scores_shown=False), said.append)
 
 
-def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs: JobMaker) -> None:
     job, files, run = trained(jobs, PLAIN)
     shop = set_trust(files["shop"], max_queries=10)
     rows = new_rows(shop, 50)
@@ -166,7 +166,7 @@ def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs
         Scorer(job, shop, run, KEY, rows, PREDICT).answer(1, Broadcast(0))
 
 
-def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
     job, files, run = trained(jobs, PLAIN)
     shop = set_trust(files["shop"], max_queries=0, scores_per_id=3, max_scores=8)
     rows = new_rows(shop)
@@ -181,7 +181,25 @@ def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:  #
     assert service.look_up(Query(["nobody"])).scalars.all()
 
 
-def test_attack_9_a_renamed_party_file_gets_no_second_budget(jobs: JobMaker) -> None:  # noqa: F811
+def test_attack_9_a_peer_remembers_a_ledger_that_was_rolled_back(jobs: JobMaker) -> None:
+    """Both the ledger and its witness are put back; the label party still has a receipt of what came after."""
+    made = jobs(**{**PRIVATE, "own": {"shop": RANGES + BUDGET + 'ledger_witness = "witness"\n'}})
+    job = read_job(made.file)
+    files = {name: read_party(made.file, name) for name in job.parties}
+    policy = policy_at(job, files["shop"])
+    assert policy.ledger is not None
+    policy.ledger.ledger("shop")
+    for name in ("ledgers", "witness"):
+        shutil.copytree(made.folder / name, made.folder / f"old-{name}")
+    coordinate(job, files["bank"], list(files.values()), None, Silent())
+    for name in ("ledgers", "witness"):
+        shutil.rmtree(made.folder / name)
+        shutil.copytree(made.folder / f"old-{name}", made.folder / name)
+    with pytest.raises(PrivacyError, match="receipt of a later state"):
+        coordinate(job, files["bank"], list(files.values()), None, Silent())
+
+
+def test_attack_9_a_renamed_party_file_gets_no_second_budget(jobs: JobMaker) -> None:
     _, files, _ = trained(jobs, PRIVATE)
     folder: Path = files["shop"].folder
     for name in ("job.toml", "shop.toml"):

@@ -117,6 +117,7 @@ def test_labels_and_weights_are_told_and_give_the_numbers_of_the_library(jobs: J
         ledger=LedgerFolder(job.folder / "ours", Budget(2.0)),
         noise=InsecureTestNoise(7),
         run=read_job(job.file).policy.run,
+        ids=[f"r{j}" for j in range(600)],
     )
     # The key of the noise covers every bit of the inputs, so the tables must be laid out alike, too.
     model = plait.fit(

@@ -106,7 +106,7 @@ def audit(
     from plait.privacy.audit.suite import CHECKS, FULL, MUTANTS, SHORT, Effort
 
     effort = Effort(FULL if full else SHORT)
-    wrong = []
+    wrong = _mutate()
     for title, checks, expected in (("plait as it is", CHECKS, True), ("plait with a fault put in", MUTANTS, False)):
         table = _table(title, "test", "measured", "at most", "verdict")
         for check in checks:
@@ -123,6 +123,52 @@ def audit(
             f"the audit must pass what is sound and catch every fault. Found otherwise: {'; '.join(wrong)}. A sound "
             "mechanism fails one game in a hundred by chance: run it again with --full."
         )
+
+
+def _mutate() -> list[str]:
+    """Play the attacks on the shipped code as it is, then with each fault; the names of what went wrong."""
+    from plait.studies.privacy_mutations import MUTATIONS, PROBES
+
+    sound = _table("attacks on plait as it is", "attack", "verdict")
+    faulty = _table("the same attacks with a fault put into the shipped code", "fault", "verdict")
+    wrong = []
+    for name, probe in PROBES:
+        held = probe()
+        sound.add_row(name, "held" if held else "BROKEN")
+        wrong += [] if held else [name]
+    for mutation in MUTATIONS:
+        caught = mutation.caught()
+        faulty.add_row(mutation.name, "caught" if caught else "MISSED")
+        wrong += [] if caught else [mutation.name]
+    _out.print(sound)
+    _out.print(faulty)
+    return wrong
+
+
+@app.command()
+def wiretap(
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    name: Annotated[str, typer.Option(help="The private party whose messages were recorded.")],
+    run: Annotated[str, typer.Option(help="The run; its newest one by default.")] = "",
+) -> None:
+    """Say of every message that a private party sent which charge of its ledger covers it; an uncovered one is an error.
+
+    The party's file must say trust.record = true before the run.
+    """
+    from plait.deployment.job_file import read_job, read_party
+    from plait.deployment.wiretap import examine
+
+    job, file = read_job(job_file), read_party(job_file, name)
+    runs = file.path(file.runs)
+    folder = runs / run / name if run else max(runs.glob(f"*/{name}"), default=runs / "none" / name)
+    table = _table(f"What {name} sent", "exchange", "numbers", "covered by", "verdict")
+    verdicts = examine(job, file, folder)
+    for v in verdicts:
+        words = "; ".join(v.covered_by) or ("no numbers" if not v.numbers else "earlier releases")
+        table.add_row(str(v.seq), str(v.numbers), words, "covered" if v.covered else "NOT COVERED")
+    _out.print(table)
+    if not all(v.covered for v in verdicts):
+        raise SettingError("every message of a private party must be covered by its charges. Found one that is not.")
 
 
 @app.command()

@@ -79,6 +79,7 @@ max_queries = 1000               # scores that it gives per minute, to a service
 max_scores = 100_000             # scores that it gives of one run, for ever; 0 for no limit
 scores_per_id = 10               # how often it scores one id by one run, for ever; 0 for no limit
 score_decimals = 3               # digits after the point of every score that leaves it
+record = false                   # true: keep every message in full, for `plait privacy wiretap`
 score_training_rows = false      # true: also score rows that it trained on; never where a guarantee covers them
 {accept}
 

@@ -24,6 +24,7 @@ from plait.methods.private.briefing import Briefed, briefing
 from plait.privacy.accounting import check_delta
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.policy import Policy
 from plait.problem.features import Features
 from plait.training.party import Party
 from plait.training.under_policy import party_method
@@ -97,12 +98,14 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
     return table if order is None else table.pick(order.rows, order.ids)
 
 
-def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
-    """The party that the job describes, over these rows, under its own mechanism."""
-    policy, mechanism = policy_at(job, file), mechanism_of(job, file.name)
+def make_party(job: Job, file: PartyFile, rows: Rows, policy: Policy | None = None) -> Party:
+    """The party that the job describes, over these rows, under its own mechanism; its file says the policy if None."""
+    mechanism = mechanism_of(job, file.name)
+    if policy is None:
+        policy = policy_at(job, file)
+        admit(job, file, policy)
     if isinstance(mechanism, Recommended | MechanismA):
         check_delta(mechanism.delta, len(rows.ids))  # nothing else may stop it: the rows are private
-    admit(job, file, policy)
     loss, weights = policy.loss_of_targets(job.loss), read_weights(None, len(rows.ids))
     block = Block(Features(rows.matrix), job.penalties[file.name], loss, weights)
     book = policy.book(file.name, rows.matrix, mechanism)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._files import read_json, write_json
 from plait._threads import blas_threads
 from plait._types import Array
 from plait.alignment.aligner import Consent, agree
@@ -165,12 +166,22 @@ class _Run:
                 [self.progress.round],
                 job.run.wire,
                 lambda: transport.seconds,
+                self._receipts(),
             )
         finally:
             journal.close()
 
+    def _receipts(self) -> dict[str, int]:
+        """The last receipt that each helper's ledger gave this label party, over all runs."""
+        path = self.file.path(f"{self.file.name}.receipts.json")
+        return {str(k): int(v) for k, v in read_json(path, "receipts")["receipts"].items()} if path.exists() else {}
+
     def keep(self, conducted: Conducted) -> None:
         """Write the results here, then at every party."""
+        new = {name: receipt for name, receipt in conducted.receipts.items() if receipt}
+        if new:
+            kept = {**self._receipts(), **new}
+            write_json(self.file.path(f"{self.file.name}.receipts.json"), {"format": 1, "receipts": kept})
         outcome = conducted.outcome
         rounds: list[Round] = list(outcome.history)
         last = outcome.history.last

@@ -134,6 +134,7 @@ class TrustOptions:
     scores_per_id    how often it scores one id by one run, for ever; 0 for no limit
     score_decimals   digits after the point of every score that leaves it
     score_training_rows    also score rows that it trained on; a party with a guarantee never does
+    record       keep every message of a run in full, for `plait privacy wiretap`
     accept_labels_shown    (label party) start runs in which other parties learn every label
     accept_scores_shown    start runs in which the label party learns this party's score of every record
     """
@@ -144,6 +145,7 @@ class TrustOptions:
     scores_per_id: int = 10
     score_decimals: int = 3
     score_training_rows: bool = False
+    record: bool = False
     accept_labels_shown: bool = False
     accept_scores_shown: bool = False
 
@@ -160,7 +162,7 @@ class PrivacyOptions:
     epsilon, delta   its budget for the people in one table, over all jobs and runs
     table            the name of the table: all its rows, columns and versions have one account
     ledger           the folder of its ledgers and of the secret of its noise
-    ledger_witness   a folder, best on another disk, that mirrors how far the ledgers have come; empty for the user's own
+    ledger_witness   a folder, best on another disk, that mirrors how far the ledgers have come; empty: the user's own
     test_noise       a seed, for tests only: whoever knows it can remove the noise; the ledger records it
     """
 

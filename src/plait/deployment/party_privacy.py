@@ -32,7 +32,7 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
     if not (protects_labels or features):
         if options.epsilon is not None:
             raise PrivacyError(
-                f"{file.name}.toml sets a privacy budget, and so {file.name!r} takes part only in runs that protect it. "
+                f"{file.name}.toml sets a budget, and so {file.name!r} takes part only in runs that protect it. "
                 f"Found a job without [privacy] for {file.name!r}. Ask for one, or take the budget out of the file."
             )
         return job.policy

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from plait._threads import blas_threads
 from plait._version import __version__
@@ -18,6 +18,7 @@ from plait.deployment.progress import Progress
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder, Status
 from plait.deployment.stored_party import StoredParty
+from plait.deployment.transcript import Recorded
 from plait.errors import TransportError
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
@@ -97,7 +98,10 @@ class _Visit:
                 f"run {welcome.run}: {len(rows.ids)} rows, {len(rows.columns)} columns; joined after exchange "
                 f"{party.ready.last}"
             )
-        return self.opened[welcome.run]
+        party = self.opened[welcome.run]
+        if not self._file.trust.record:
+            return party
+        return cast(StoredParty, Recorded(party, party.folder.path, party.shape))
 
     def close(self) -> None:
         self._end_alignment()

@@ -1,6 +1,6 @@
 """How many scores a party gives away: per minute, per id and per run, kept on disk, the same on every path.
 
-One file per party, beside its run folders.  A restart, a reconnection or a second program starts no new allowance.
+One file per party, beside its party file.  A restart, a reconnection or a second program starts no new allowance.
 """
 
 import sqlite3
@@ -33,7 +33,7 @@ class ScoreLimits:
 
     @classmethod
     def of(cls, file: PartyFile) -> "ScoreLimits":
-        return cls(file.path(file.runs) / f"{file.name}.scores.sqlite", file.trust)
+        return cls(file.path(f"{file.name}.scores.sqlite"), file.trust)
 
     def take(self, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:
         """Which of these ids may be scored now; None when there have been too many in this minute.
@@ -49,7 +49,7 @@ class ScoreLimits:
                 return allowed
         except sqlite3.Error as error:
             raise StorageError(
-                f"a party must be able to count the scores that it gives, or it gives none. Found {self._path}: {error}."
+                f"a party must count the scores that it gives, or it gives none. Found {self._path}: {error}."
             ) from error
 
     def _take(self, store: sqlite3.Connection, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:

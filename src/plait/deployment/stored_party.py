@@ -72,6 +72,11 @@ class StoredParty:
         return Ready(len(self._rows.ids), self._ids, self._last)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the party's table."""
+        return len(self._rows.ids), len(self._rows.columns)
+
+    @property
     def lengths(self) -> frozenset[int]:
         """How many numbers a broadcast may have."""
         return self._party.lengths

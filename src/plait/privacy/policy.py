@@ -40,6 +40,7 @@ class Policy:
     ledger     a LedgerFolder; None for a single simulated run that nobody adds up
     noise      where randomness comes from; None for a secret kept in the ledger folder, or a fresh one
     run        the name of the run: the same name with the same inputs is the same release
+    ids        the names of the records, to which the noise of their labels belongs; None for their places
     """
 
     parties: Mechanism | Sequence[Mechanism] | Mapping[str, Mechanism] = field(default_factory=NoPrivacy)
@@ -49,6 +50,7 @@ class Policy:
     ledger: LedgerFolder | None = None
     noise: Noise | None = None
     run: str = "run"
+    ids: Sequence[str] | None = None
 
     @classmethod
     def of(cls, given: Any) -> "Policy":
@@ -187,6 +189,9 @@ class Policy:
     def _drawn(self, labels: Array, ids: Sequence[str] | None = None) -> Array:
         """The noised labels (N,): permanent where there is a ledger, whose secret makes them."""
         assert isinstance(self.labels, RandomisedResponse | NoisyLabel)
+        ids = self.ids if ids is None else ids
+        if ids is not None and len(ids) != labels.size:
+            raise SettingError(f"there must be one id per record. Found {len(ids)} ids and {labels.size} labels.")
         if self.ledger is None:
             return PermanentLabels(self.noise or KeyedNoise(), LABEL_HOLDER, DEFAULT_TABLE).draw(
                 self.labels, labels, ids

@@ -1,6 +1,6 @@
 """The label party's side of any run, private or not, over any transport."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from plait.errors import SettingError
 from plait.messages import Transport
@@ -22,6 +22,7 @@ def conduct(
     observers: Sequence[Observer] = (),
     wire: str = "float64",
     clock: Clock | None = None,
+    receipts: Mapping[str, int] | None = None,
 ) -> Conducted:
     """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
     if wire != "float64" and policy.private:
@@ -30,7 +31,7 @@ def conduct(
         )
     limited = limits(policy, task.parties, stopping)
     if learners := helpers(policy, task.parties):
-        return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
+        return PrivatePass(task, learners, method, limited, policy.offset, receipts or {}).run(transport, observers)
     coordinator = Coordinator(task, method, wire)
     outcome = run(coordinator, transport, limited, observers, clock)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)

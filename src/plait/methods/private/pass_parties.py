@@ -139,6 +139,8 @@ class HelperSide(PartySide):
         step, number = self._next(state, broadcast), broadcast.round
         state = replace(state, done=step)
         if step == Step.LABELS:
+            if broadcast.scalars.size > 1:
+                self._book.account.check_receipt(int(broadcast.scalars[1]))
             return replace(state, labels=broadcast.vector), Share(number)
         if step == Step.FIT:
             return self._fit(state, broadcast)
@@ -171,9 +173,11 @@ class HelperSide(PartySide):
         offset = broadcast.vector
         told = replace(state, offset=np.full(self._rows.shape[0], broadcast.scalars[1]) if offset is None else offset)
         lesson = self._lesson(told)
-        fit = fit_helper(self._helper(lesson), lesson)
+        helper = self._helper(lesson)
+        fit = fit_helper(helper, lesson)
         plan = fit.plan
-        terms = [fit.energy, plan.sketch_mu, plan.sketch(1, 1.0).sensitivity if plan.sketch_mu else 0.0]
+        receipt = self._book.account.receipt(helper.known.hex())
+        terms = [fit.energy, plan.sketch_mu, plan.sketch(1, 1.0).sensitivity if plan.sketch_mu else 0.0, receipt]
         return replace(told, weights=fit.weights, energy=fit.energy), Share(
             broadcast.round, fit.scores, np.array(terms)
         )

@@ -144,6 +144,11 @@ class _Kept:
 
     def check(self, cost: Cost, run: str, plan: str = "") -> None: ...
 
+    def receipt(self, plan: str) -> int:
+        return 0
+
+    def check_receipt(self, receipt: int) -> None: ...
+
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]
     ) -> bytes:

@@ -187,25 +187,26 @@ class Ledger:
         with self._journal.locked() as entries:
             return [e.body for e in entries if e.kind == kind]
 
-    @property
-    def receipt(self) -> str:
-        """What a peer may keep of how far this ledger has come; it says nothing to anyone without the key."""
+    def receipt(self, plan: str) -> int:
+        """What a peer may keep of how far this ledger had come when a plan began; only its owner can read it."""
         with self._journal.locked() as entries:
-            return self._receipt(len(entries))
+            begun = [e.seq for e in entries if e.kind == "reserve" and e.body.get("plan") == plan]
+        return self._receipt(begun[0]) if begun else 0
 
-    def check_receipt(self, receipt: str) -> None:
-        """PrivacyError when a peer has seen this ledger further on than it is now."""
+    def check_receipt(self, receipt: int) -> None:
+        """PrivacyError when a peer has seen this ledger further on than it is now; 0 for a peer that has seen none."""
         with self._journal.locked() as entries:
-            known = {self._receipt(n) for n in range(len(entries) + 1)}
+            known = {self._receipt(e.seq) for e in entries}
         if receipt and receipt not in known:
             raise PrivacyError(
-                f"A ledger must be the newest one. Found {self.path} with {len(known) - 1} entries, and a receipt of a "
+                f"A ledger must be the newest one. Found {self.path} with {len(known)} entries, and a receipt of a "
                 "later state at a peer: an old copy was put back. Nothing is released. Restore the newest copy."
             )
 
-    def _receipt(self, seq: int) -> str:
+    def _receipt(self, seq: int) -> int:
+        """48 bits, which a message's number holds exactly."""
         content = f"receipt {self.party} {self.table} {seq}".encode()
-        return hmac.new(self._key, content, hashlib.sha256).hexdigest()[:32]
+        return int.from_bytes(hmac.new(self._key, content, hashlib.sha256).digest()[:6], "big") | 1
 
     def _checked(self, charge: Charge, expected: str) -> bytes:
         path = self._file(charge)

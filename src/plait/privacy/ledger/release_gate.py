@@ -26,6 +26,10 @@ class Account(Protocol):
 
     def check(self, cost: Cost, run: str, plan: str = "") -> None: ...
 
+    def receipt(self, plan: str) -> int: ...
+
+    def check_receipt(self, receipt: int) -> None: ...
+
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]
     ) -> bytes: ...
@@ -36,6 +40,12 @@ class Unrecorded:
 
     def check(self, cost: Cost, run: str, plan: str = "") -> None:
         """Every cost is allowed."""
+
+    def receipt(self, plan: str) -> int:
+        return 0
+
+    def check_receipt(self, receipt: int) -> None:
+        """There is no ledger that could be old."""
 
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]

@@ -42,13 +42,13 @@ def recorded(jobs: JobMaker, monkeypatch: pytest.MonkeyPatch, options: dict[str,
     made = jobs(**options)
     job = read_job(made.file)
     files = [read_party(made.file, name) for name in job.parties]
-    opened = coordinator_program.open_participant
+    opened = coordinator_program.open_party
 
     def tapped(job_: object, file: object, *rest: object, **more: object) -> object:
         party = opened(job_, file, *rest, **more)  # type: ignore[arg-type]
         return Recorded(party, party.folder.path, party.shape) if file.name == "shop" else party  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(coordinator_program, "open_participant", tapped)
+    monkeypatch.setattr(coordinator_program, "open_party", tapped)
     folder = coordinate(job, files[0], files, None, Silent())
     shop = next(f for f in files if f.name == "shop")
     return job, shop, Path(folder.parent / "shop")

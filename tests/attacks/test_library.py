@@ -112,7 +112,7 @@ def test_attack_2_a_majority_vote_over_runs_recovers_no_more_labels_than_one_run
         changed = y.copy()
         changed[k] = 1 - changed[k]
         policy = Policy(labels=RandomisedResponse(1.0), ledger=folder)
-        _, targets, _ = policy.protect_labels(plait.Logistic(), np.where(changed > 0, 1.0, -1.0))
+        targets, _ = policy.protect_labels(np.where(changed > 0, 1.0, -1.0))
         votes.append(targets > 0.5)
     stable = np.arange(20, N)
     assert all(np.array_equal(v[stable], votes[0][stable]) for v in votes)
@@ -133,7 +133,7 @@ def twins(mechanism: RandomisedResponse, folder: LedgerFolder, y: np.ndarray) ->
     policy = Policy(labels=mechanism, ledger=folder)
 
     def reports(labels: np.ndarray) -> np.ndarray:
-        return policy.protect_labels(plait.Logistic(), np.where(labels > 0, 1.0, -1.0))[1]
+        return policy.protect_labels(np.where(labels > 0, 1.0, -1.0))[0]
 
     same = reports(y) == reports(1 - y)
     assert 20 < same.sum() < N - 20
@@ -180,17 +180,17 @@ def helper(book: Any, sketch: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("request_again", [say(Step.FIT, 0.5), say(Step.LABELS, vector=np.ones(N)),
-                                           say(Step.SKETCH, 33), say(Step.SHARE, 0.5)])  # fmt: skip
+                                           say(Step.SKETCH, 33), say(Step.FACTOR, 0.5)])  # fmt: skip
 def test_attack_5_a_helper_makes_each_release_once(tmp_path: Path, request_again: Broadcast) -> None:
     _, _, y = data()
     folder = LedgerFolder(tmp_path, Budget(9.0))
     policy = Policy([NoPrivacy(), Recommended(1.0)], ledger=folder)
-    side = helper(policy.book("shop", None, Recommended(1.0)), sketch=True)
+    side = helper(policy.gate("shop", np.zeros((N, 4)), Recommended(1.0)), sketch=True)
     state, _ = side.respond(side.start(), say(Step.LABELS, vector=np.where(y > 0, 1.0, -1.0)))
     state, _ = side.respond(state, say(Step.FIT, 0.0))
     state, _ = side.respond(state, say(Step.SKETCH, 16))
     before = len(folder.ledger("shop").charges())
-    state, _ = side.respond(state, say(Step.SHARE, 1.0))
+    state, _ = side.respond(state, say(Step.FACTOR, 1.0))
     for _ in range(6):
         with pytest.raises(PrivacyError, match="Nothing was"):
             side.respond(state, request_again)
@@ -202,7 +202,7 @@ def test_attack_5_forgotten_state_does_not_help(tmp_path: Path) -> None:
     """A helper whose state was reset still knows from its ledger which releases of a plan were made."""
     _, _, y = data()
     folder = LedgerFolder(tmp_path, Budget(9.0))
-    book = Policy([NoPrivacy(), Recommended(1.0)], ledger=folder).book("shop", None, Recommended(1.0))
+    book = Policy([NoPrivacy(), Recommended(1.0)], ledger=folder).gate("shop", np.zeros((N, 4)), Recommended(1.0))
     for buckets, refused in ((16, False), (16, False), (17, True)):
         side = helper(book, sketch=True)
         state, _ = side.respond(side.start(), say(Step.LABELS, vector=np.where(y > 0, 1.0, -1.0)))
@@ -272,7 +272,7 @@ def test_attack_7_the_epsilon_of_labels_makes_other_noise(tmp_path: Path) -> Non
     _, _, y = data()
     folder = LedgerFolder(tmp_path, Budget(50.0))
     drawn = [
-        Policy(labels=RandomisedResponse(e), ledger=folder).protect_labels(plait.Logistic(), 2 * y - 1)[1] > 0.5
+        Policy(labels=RandomisedResponse(e), ledger=folder).protect_labels(2 * y - 1)[0] > 0.5
         for e in (1.0, 1.0 + 1e-9)
     ]
     assert not np.array_equal(*drawn), "the same coins at two settings would show a label that is just between them"

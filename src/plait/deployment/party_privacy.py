@@ -1,17 +1,18 @@
 """What a job's privacy means at one party: its budget, its ledger, its noise, and how its columns may be prepared."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.ledger import Budget
 from plait.privacy.ledger.release_gate import LedgerFolder
-from plait.privacy.mechanisms.noisy_admm import MechanismA
-from plait.privacy.mechanisms.paper import NoPrivacy
-from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
-from plait.privacy.policy import Mechanism, Policy
+from plait.privacy.policy import Policy
+from plait.training.assembly import RunSpec
 
 
 def mechanism_of(job: Job, name: str) -> Mechanism:
@@ -21,13 +22,13 @@ def mechanism_of(job: Job, name: str) -> Mechanism:
 
 def guaranteed(job: Job, name: str) -> bool:
     """Whether a party's features are protected by a mechanism with a guarantee."""
-    return isinstance(mechanism_of(job, name), Recommended | MechanismA)
+    return name in job.parties and mechanism_of(job, name).guaranteed
 
 
 def policy_at(job: Job, file: PartyFile) -> Policy:
     """The job's policy with this party's own ledger, budget and noise."""
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
-    features = file.name in job.parties and not isinstance(mechanism_of(job, file.name), NoPrivacy)
+    features = file.name in job.parties and mechanism_of(job, file.name).protects
     options = file.privacy
     if not (protects_labels or features):
         if options.epsilon is not None:
@@ -48,6 +49,20 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
     return replace(job.policy, ledger=ledger, noise=noise)
 
 
+def spec_at(job: Job, file: PartyFile) -> RunSpec:
+    """The job's run as this party knows it: with its own ledger and noise."""
+    return RunSpec(
+        job.penalties,
+        job.method,
+        job.stopping,
+        job.intercept,
+        job.policy.protections(job.parties, job.loss),
+        policy_at(job, file),
+        precision=job.run.precision,
+        weighted=job.weighted,
+    )
+
+
 def admit(job: Job, file: PartyFile, policy: Policy) -> None:
     """Let this party charge its account; parties whose files stand beside this one share its ledger folder."""
     if policy.ledger is not None and guaranteed(job, file.name):
@@ -57,8 +72,7 @@ def admit(job: Job, file: PartyFile, policy: Policy) -> None:
 
 def discreet(job: Job, name: str) -> bool:
     """Whether this party's errors say nothing to others: what went wrong may depend on what it protects."""
-    labels = name == job.coordinator.name and job.policy.labels is not None
-    return labels or (name in job.parties and guaranteed(job, name))
+    return guaranteed(job, name) or (name == job.coordinator.name and job.policy.labels is not None)
 
 
 def check_preparation(name: str, options: PrepareOptions) -> None:
@@ -77,3 +91,11 @@ def check_preparation(name: str, options: PrepareOptions) -> None:
             '"ranges" with ranges = { column = [low, high] }, and categories = { column = [values] }, all of them '
             "known without the data."
         )
+
+
+def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
+    """What the run protects, in words, where anyone protects anything."""
+    if job.policy.private:
+        lines = dict(zip(job.parties, job.policy.guarantee(job.parties).splitlines(), strict=True))
+        for name in names:
+            progress.say(lines[name])

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.deployment.job_file import PartyFile, TrustOptions
+from plait.deployment.job_file import PartyFile
+from plait.deployment.settings import TrustOptions
 from plait.errors import StorageError
 
 _WAIT = 30.0  # seconds for which a program waits for another one that writes the same file

@@ -22,7 +22,7 @@ from plait.privacy.policy import check_covered
 from plait.transports.handshake import Finished, Query
 from plait.transports.server import Hub, Terms
 
-_LARGEST_BODY = 1 << 20
+_LARGEST_BODY = 1 << 20  # bytes of a request: room for 100 long ids, too little to fill the memory
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from plait.data.preparation import Preparation
-from plait.deployment.assembly import Rows, make_party
+from plait.data.parts import equal_weights
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.party_privacy import guaranteed, policy_at
+from plait.deployment.party_privacy import guaranteed, policy_at, spec_at
 from plait.deployment.transcript import Exchange, Transcript, read_transcript
 from plait.errors import PlaitError, PrivacyError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.ledger import Charge, Ledger
 from plait.privacy.noise import KeyedNoise, Noise, Release
+from plait.problem.features import Features
+from plait.training.assembly import assemble_party
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,9 @@ def examine(job: Job, file: PartyFile, folder: Path) -> list[Verdict]:
 def _against(job: Job, file: PartyFile, transcript: Transcript, account: _Stored) -> list[Verdict]:
     """Play the party again from the releases of one plan, and compare."""
     count, width = transcript.shape
-    rows = Rows(
-        tuple(map(str, range(count))), np.zeros((count, width)), tuple(map(str, range(width))), _NOTHING_PREPARED
-    )
     policy = replace(policy_at(job, file), ledger=_Folder(account), noise=None)  # type: ignore[arg-type]
-    party = make_party(job, file, rows, policy)
+    spec = replace(spec_at(job, file), policy=policy)
+    party = assemble_party(spec, file.name, Features(np.zeros((count, width))), equal_weights(count))
     verdicts = []
     for exchange in transcript.exchanges:
         before = len(account.used)
@@ -122,6 +121,3 @@ def _against(job: Job, file: PartyFile, transcript: Transcript, account: _Stored
 def _verdict(exchange: Exchange, same: bool, used: list[Charge]) -> Verdict:
     names = tuple(f"{c.release.name}, round {c.release.round} (mu {c.cost.mu:.3g})" for c in used)
     return Verdict(exchange.seq, exchange.sent.numbers, names, same)
-
-
-_NOTHING_PREPARED = Preparation((), np.empty(0), np.empty(0), np.empty(0), {})

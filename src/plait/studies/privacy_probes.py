@@ -19,8 +19,8 @@ from scipy.stats import norm
 
 from plait import errors
 from plait._types import Array
-from plait.deployment.job_file import TrustOptions
 from plait.deployment.score_limits import ScoreLimits
+from plait.deployment.settings import TrustOptions
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
 from plait.estimators import VerticalLogisticRegression
 from plait.messages import Broadcast

@@ -12,12 +12,12 @@ from plait.training.precision import Line
 class Coordinator:
     """Says what to send next and takes the answers."""
 
-    def __init__(self, task: Task, method: Method, wire: str = "float64") -> None:
+    def __init__(self, task: Task, method: Method, precision: str = "float64") -> None:
         self.task = task
         self.method = method
         self._side = method.coordinator_side(task)
         self._state = self._side.start()
-        self._lines = dict.fromkeys(task.parties, Line(wire))
+        self._lines = dict.fromkeys(task.parties, Line(precision))
 
     def requests(self) -> dict[str, Broadcast]:
         """What to send next, and to whom."""

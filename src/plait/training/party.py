@@ -20,12 +20,12 @@ class Standing:
 class Party:
     """Holds D_m and x_m, which never leave it, and answers broadcasts."""
 
-    def __init__(self, name: str, block: Block, method: Method, wire: str = "float64") -> None:
+    def __init__(self, name: str, block: Block, method: Method, precision: str = "float64") -> None:
         self.name = name
         self.block = block
         self.lengths = method.lengths(block.features.rows)
         self._side = method.party_side(block)
-        self._standing = Standing(self._side.start(), Line(wire))
+        self._standing = Standing(self._side.start(), Line(precision))
 
     def handle(self, broadcast: Broadcast) -> Share:
         """Take one step and return what is sent to the coordinator."""

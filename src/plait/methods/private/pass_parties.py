@@ -98,7 +98,7 @@ class Protected(Method):
         return self.inner.coordinator_side(task)
 
 
-_PLAN = (Step.LABELS, Step.FIT, Step.SKETCH, Step.SHARE)
+_PLAN = (Step.LABELS, Step.FIT, Step.SKETCH, Step.FACTOR)
 """What a helper is asked for, in order; without a sketch the last two are left out."""
 
 
@@ -110,7 +110,7 @@ class HelperState:
     offset: Array | None = None
     weights: Array | None = None
     energy: float = 0.0
-    share: float = 1.0
+    factor: float = 1.0
     done: int = 0
     """The last step of the plan that was answered, 0 before the first."""
 
@@ -146,7 +146,7 @@ class HelperSide(PartySide):
             return self._fit(state, broadcast)
         if step == Step.SKETCH:
             return state, self._sketched(state, broadcast)
-        return replace(state, share=float(np.clip(broadcast.scalars[1], 0.0, 1.0))), Share(number)
+        return replace(state, factor=float(np.clip(broadcast.scalars[1], 0.0, 1.0))), Share(number)
 
     def _next(self, state: HelperState, broadcast: Broadcast) -> Step:
         """The step that is asked for; PrivacyError unless it is the next one of the plan."""
@@ -202,4 +202,4 @@ class HelperSide(PartySide):
     def weights(self, state: HelperState) -> Array:
         if state.weights is None:
             return np.zeros(self._rows.shape[1])
-        return state.share * state.weights / self._radius
+        return state.factor * state.weights / self._radius

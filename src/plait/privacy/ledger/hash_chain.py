@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from plait._files import write_atomically
+from plait._hash_chain import START, canonical
 from plait.errors import PrivacyError
 
 VERSION = 2
 UNKEYED = 1  # the version of chains without a key, which are only read
-START = "0" * 64
 
 Body = dict[str, Any]
 
@@ -124,7 +125,7 @@ class HashChain:
                 file.write(b"\n")
             file.write(self._line(entry))
             file.flush()
-            _sync(file.fileno())
+            os.fsync(file.fileno())
 
     def _ends_a_line(self) -> bool:
         with self.path.open("rb") as file:
@@ -149,7 +150,7 @@ class HashChain:
             "hash": entries[-1].hash if entries else START,
             "pending": pending,
         }
-        write_durably(self.head_path, json.dumps(head).encode())
+        write_atomically(self.head_path, json.dumps(head).encode())
 
     def _damaged(self, why: str) -> PrivacyError:
         return PrivacyError(
@@ -162,7 +163,7 @@ class HashChain:
         return ChainEntry(len(entries) + 1, kind, body, self._hash(len(entries) + 1, previous, kind, body))
 
     def _hash(self, seq: int, previous: str, kind: str, body: Body) -> str:
-        content = json.dumps([self._version, seq, previous, kind, body], sort_keys=True, allow_nan=False).encode()
+        content = canonical([self._version, seq, previous, kind, body])
         if not self._key:
             return hashlib.sha256(content).hexdigest()
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
@@ -175,7 +176,7 @@ class HashChain:
             "body": entry.body,
             "hash": entry.hash,
         }
-        return json.dumps(content, sort_keys=True, allow_nan=False).encode() + b"\n"
+        return canonical(content) + b"\n"
 
     def _parse(self, line: bytes, entries: list[ChainEntry]) -> ChainEntry | None:
         """The next entry of the chain, or None when the line is not that."""
@@ -187,27 +188,3 @@ class HashChain:
         except (ValueError, KeyError, TypeError):
             return None
         return expected if fits else None
-
-
-def write_durably(path: Path, content: bytes, private: bool = False) -> None:
-    """Replace a file in one step, so that a crash leaves the old or the new content and never a mixture.
-
-    A `private` file is readable by its owner only, from its first byte on.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    mode = 0o600 if private else 0o666
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(content)
-        file.flush()
-        _sync(file.fileno())
-    part.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        _sync(folder)
-    finally:
-        os.close(folder)
-
-
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)

@@ -7,8 +7,9 @@ import os
 import secrets
 from pathlib import Path
 
+from plait._files import write_atomically
 from plait.errors import PrivacyError
-from plait.privacy.ledger.hash_chain import HashChain, write_durably
+from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.witness import Witness, default_witness
 
 SECRET_BYTES = 32  # of every secret: the key length of HMAC-SHA256 and AES-256
@@ -30,7 +31,7 @@ def read_secret(path: Path) -> bytes:
     """The secret in this file, made at first use; of two processes that make it, the first wins."""
     if not path.exists():
         made = path.with_name(f"{path.name}.{os.getpid()}.new")
-        write_durably(made, secrets.token_bytes(SECRET_BYTES), private=True)
+        write_atomically(made, secrets.token_bytes(SECRET_BYTES), private=True)
         with contextlib.suppress(FileExistsError):
             os.link(made, path)
         made.unlink()

@@ -9,8 +9,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from plait._files import write_atomically
 from plait.errors import PrivacyError
-from plait.privacy.ledger.hash_chain import ChainEntry, write_durably
+from plait.privacy.ledger.hash_chain import ChainEntry
 
 
 def default_witness() -> Path:
@@ -46,7 +47,7 @@ class Witness:
         """Remember how far the chain has come."""
         content = {"version": 1, "seq": len(entries), "seal": entries[-1].hash}
         try:
-            write_durably(self.path, json.dumps(content).encode(), private=True)
+            write_atomically(self.path, json.dumps(content).encode(), private=True)
         except OSError as error:
             raise self._unusable(error) from error
 

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._files import write_atomically
 from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.canonical import canonical_digest
-from plait.privacy.ledger.hash_chain import write_durably
 from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.noise import Keystream, Noise, Release
 
@@ -136,7 +136,7 @@ class Known:
         if self._path.exists() and self._path.read_bytes() == content:
             return
         self.ledger.note(NAME, {"mechanism": self.mechanism, "sha256": digest})
-        write_durably(self._path, content, private=True)
+        write_atomically(self._path, content, private=True)
 
     @property
     def _path(self) -> Path:

@@ -1,6 +1,8 @@
 """What every test shares: settings of Hypothesis, and the paper's data set where it is at hand."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,3 +24,12 @@ def a9a_data() -> Dataset:
         return plait.datasets.load("a9a")
     except DatasetError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Witnesses of ledgers go into a folder of this test run, not into the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("state")
+        patch.setenv("PLAIT_STATE", str(folder))
+        yield folder

@@ -73,3 +73,12 @@ class PrivacyError(PlaitError):
 
 class BudgetError(PrivacyError):
     """A release would exceed the privacy budget."""
+
+
+def unspecific(error: PlaitError) -> str:
+    """What a party that protects something says to others about any error: one sentence, and a code.
+
+    The code is "budget" when its ledger refuses, which depends on earlier releases only, and "stopped" for all else.
+    """
+    code = "budget" if isinstance(error, BudgetError) else "stopped"
+    return f"this party protects its data and does not say why it cannot go on (code {code}). Ask its owner."

@@ -138,6 +138,7 @@ def make_job(
         (folder / f"{name}.toml").write_text(
             f'[data]\nfile = "{name}.csv"\nid = "id"\nlabel = "{"y" if name == label else ""}"\n'
             + (own or {}).get(name, '[prepare]\nscale = "standard"\n')
+            + "[trust]\naccept_labels_shown = true\naccept_scores_shown = true\n"
         )
     text = JOB.format(
         parties=", ".join(f'"{p}"' for p in parties),

@@ -108,8 +108,8 @@ def test_misaligned_rows_are_refused_on_both_sides(jobs: JobMaker) -> None:
 
 def test_narrow_party_refuses_to_start(jobs: JobMaker) -> None:
     job = jobs()
-    with (job.folder / "shop.toml").open("a") as file:
-        file.write("[trust]\nmin_columns = 5\n")
+    path = job.folder / "shop.toml"
+    path.write_text(path.read_text().replace("[trust]", "[trust]\nmin_columns = 5"))
     job.start("shop")
     assert job.wait("shop") == 1
     assert "at least 5 columns" in job.log("shop")

@@ -44,6 +44,7 @@ def pooled_scores(job: Job, suffix: str) -> tuple[list[str], np.ndarray]:
         with (job.folder / f"{name}.csv").open() as file:
             fitted = list(csv.DictReader(file))
         content = json.loads((run / name / "weights.json").read_text())
+        part: float | np.ndarray = 0.0
         for column, weight in zip(content["columns"], content["weights"], strict=True):
             if "=" in column:
                 key, value = column.split("=")
@@ -51,7 +52,8 @@ def pooled_scores(job: Job, suffix: str) -> tuple[list[str], np.ndarray]:
             else:
                 old = np.array([float(row[column]) for row in fitted])
                 values = (np.array([float(row[column]) for row in rows]) - old.mean()) / old.std()
-            total = total + weight * values
+            part = part + weight * values
+        total = total + np.round(part, 3)  # every party rounds what leaves it
     return [row["customer"] for row in rows], np.asarray(total)
 
 

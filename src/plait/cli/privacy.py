@@ -68,18 +68,35 @@ def spend(
     from plait.privacy.mechanisms.wording import short
 
     found = read_spending(ledger)
-    table = _table("Spent", "party", "data", "epsilon spent", "limit", "delta", "releases", "without guarantee")
+    table = _table("Spent", "party", "table", "epsilon spent", "limit", "delta", "releases", "without guarantee")
     for s in found:
         limit = "none" if s.limit is None else f"{s.limit:g}"
-        table.add_row(s.party, s.fingerprint[:10], f"{s.epsilon:.4g}", limit, short(s.delta), str(len(s.charges)),
+        table.add_row(s.party, s.table, f"{s.epsilon:.4g}", limit, short(s.delta), str(len(s.charges)),
                       str(s.unguaranteed))  # fmt: skip
     _out.print(table)
     for s in found if each else ():
-        lines = _table(f"Charges of {s.party}, {s.fingerprint[:10]}", "run", "round", "release", "mu", "noise")
+        lines = _table(f"Charges of {s.party}, {s.table}", "run", "round", "release", "mu", "noise")
         for c in s.charges:
             mu = "no guarantee" if math.isinf(c.cost.mu) else f"{c.cost.mu:.4g}"
             lines.add_row(c.release.run, str(c.release.round), c.release.name, mu, c.noise)
         _out.print(lines)
+
+
+@app.command(name="open")
+def open_table(
+    ledger: Annotated[Path, typer.Argument(help="The folder of a party's ledgers.")],
+    table: Annotated[str, typer.Option(help="The name of the new table, as in privacy.table of the party file.")],
+    party: Annotated[str, typer.Option(help="The party that holds it.")],
+    because: Annotated[str, typer.Option(help="Why these are not the people of the other tables; it is recorded.")],
+) -> None:
+    """Open the account of another table: an act of the owner, because other people have a budget of their own.
+
+    Example: plait privacy open ledgers/ --table suppliers --party shop --because "companies, not customers"
+    """
+    from plait.privacy.ledger.tables import Tables
+
+    Tables(ledger).open(table, party, because)
+    _out.print(f"{ledger} now keeps an account of table {table!r} for party {party!r}.", highlight=False)
 
 
 @app.command()
@@ -94,7 +111,7 @@ def audit(
     from plait.privacy.audit.suite import CHECKS, FULL, MUTANTS, SHORT, Effort
 
     effort = Effort(FULL if full else SHORT)
-    wrong = []
+    wrong = _mutate()
     for title, checks, expected in (("plait as it is", CHECKS, True), ("plait with a fault put in", MUTANTS, False)):
         table = _table(title, "test", "measured", "at most", "verdict")
         for check in checks:
@@ -111,6 +128,52 @@ def audit(
             f"the audit must pass what is sound and catch every fault. Found otherwise: {'; '.join(wrong)}. A sound "
             "mechanism fails one game in a hundred by chance: run it again with --full."
         )
+
+
+def _mutate() -> list[str]:
+    """Play the attacks on the shipped code as it is, then with each fault; the names of what went wrong."""
+    from plait.studies.privacy_mutations import MUTATIONS, PROBES
+
+    sound = _table("attacks on plait as it is", "attack", "verdict")
+    faulty = _table("the same attacks with a fault put into the shipped code", "fault", "verdict")
+    wrong = []
+    for name, probe in PROBES:
+        held = probe()
+        sound.add_row(name, "held" if held else "BROKEN")
+        wrong += [] if held else [name]
+    for mutation in MUTATIONS:
+        caught = mutation.caught()
+        faulty.add_row(mutation.name, "caught" if caught else "MISSED")
+        wrong += [] if caught else [mutation.name]
+    _out.print(sound)
+    _out.print(faulty)
+    return wrong
+
+
+@app.command()
+def wiretap(
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    name: Annotated[str, typer.Option(help="The private party whose messages were recorded.")],
+    run: Annotated[str, typer.Option(help="The run; its newest one by default.")] = "",
+) -> None:
+    """Say which charge covers each message that a private party sent; an uncovered one is an error.
+
+    The party's file must say trust.record = true before the run.
+    """
+    from plait.deployment.job_file import read_job, read_party
+    from plait.deployment.wiretap import examine
+
+    job, file = read_job(job_file), read_party(job_file, name)
+    runs = file.path(file.runs)
+    folder = runs / run / name if run else max(runs.glob(f"*/{name}"), default=runs / "none" / name)
+    table = _table(f"What {name} sent", "exchange", "numbers", "covered by", "verdict")
+    verdicts = examine(job, file, folder)
+    for v in verdicts:
+        words = "; ".join(v.covered_by) or ("no numbers" if not v.numbers else "earlier releases")
+        table.add_row(str(v.seq), str(v.numbers), words, "covered" if v.covered else "NOT COVERED")
+    _out.print(table)
+    if not all(v.covered for v in verdicts):
+        raise SettingError("every message of a private party must be covered by its charges. Found one that is not.")
 
 
 @app.command()

@@ -78,12 +78,20 @@ one_hot = {one_hot}
 min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
 max_rounds = 1000                # rounds that it answers on these data, over all jobs and runs; 0 for no limit
 max_alignments = 20              # alignments that it takes part in with these ids, over all runs; 0 for no limit
-max_queries = 0                  # scores that it gives a prediction service per minute; 0 for no limit
+max_queries = 1000               # scores that it gives per minute, to a service and in batches; 0 for no limit
+max_scores = 100_000             # scores that it gives of one run, for ever; 0 for no limit
+scores_per_id = 10               # how often it scores one id by one run, for ever; 0 for no limit
+score_decimals = 3               # digits after the point of every score that leaves it
+score_training_rows = false      # true: also score rows that it trained on; never where a guarantee covers them
+record = false                   # true: keep every message in full, for `plait privacy wiretap`
+{accept}
 
 # [privacy]                      # where the job protects this party's features or labels
-# epsilon = 3.0                  # what it will spend on these data, over all jobs and runs; its ledger enforces it
+# epsilon = 3.0                  # what it will spend on the people in the table; then it takes part in such runs only
 # delta = 1e-5
+# table = "people"               # the table's name: all its rows, columns and versions have one account
 # ledger = "ledgers"             # the ledgers and the secret of the noise: nobody else may read or write there
+# ledger_witness = ""            # a folder, best on another disk, that mirrors how far the ledgers have come
 # test_noise = 0                 # a seed, for tests only: whoever knows it can remove the noise
 
 [network]
@@ -91,6 +99,12 @@ certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}
 {listen}
 """
 
+_ACCEPT_LABELS = """\
+accept_labels_shown = true       # without label privacy the other parties learn every label: accepted
+accept_scores_shown = false      # (other parties) without privacy the label party learns its score of every row"""
+_ACCEPT_SCORES = """\
+accept_labels_shown = false      # (label party) without label privacy the other parties learn every label
+accept_scores_shown = true       # without privacy the label party learns this party's score of every row: accepted"""
 _NO_LISTEN = 'listen = ""                      # only the coordinator listens'
 _LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
 
@@ -101,6 +115,7 @@ def party_file(name: str, labelled: bool, guess: Guess | None, table: str) -> st
         name=name,
         data=_data_section(name, labelled, guess, table),
         one_hot=_listed(guess.one_hot if guess else ()),
+        accept=_ACCEPT_LABELS if labelled else _ACCEPT_SCORES,
         listen=_LISTEN if labelled else _NO_LISTEN,
     )
 

@@ -3,23 +3,26 @@
 import hmac
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from plait._files import read_json, write_json
 from plait._threads import blas_threads
 from plait._types import Array
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.data.tables import keyed_digest
 from plait.deployment.align import CoordinatorAlignment, PartyAlignment, local_alignments, missing_from
+from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.local_data import Labels, load_labels, load_rows
 from plait.deployment.message_log import AuditLog
-from plait.deployment.party_privacy import say_guarantees, spec_at
+from plait.deployment.party_privacy import discreet, say_guarantees, spec_at
 from plait.deployment.progress import Progress
 from plait.deployment.registry import LOSSES
 from plait.deployment.replay import Journaled
@@ -35,7 +38,7 @@ from plait.deployment.run_folder import (
     plain_rounds,
 )
 from plait.deployment.stored_party import StoredParty, open_party
-from plait.errors import InputError, PlaitError, ProtocolError, StorageError, TransportError
+from plait.errors import InputError, PlaitError, ProtocolError, StorageError, TransportError, unspecific
 from plait.messages import Broadcast, Share
 from plait.problem.metrics import metrics
 from plait.training.assembly import assemble_coordinator
@@ -170,8 +173,11 @@ class _Run:
         try:
             transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
             spec = spec_at(self.job, self.file)
+            if self.file.data.id:  # label noise belongs to ids, for ever
+                spec = replace(spec, policy=replace(spec.policy, ids=self.labels.ids))
             coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights)
-            done = conduct(spec, coordinator, transport, [self.progress.round], lambda: transport.seconds)
+            seconds, receipts = lambda: transport.seconds, self._receipts()
+            done = conduct(spec, coordinator, transport, [self.progress.round], seconds, receipts)
             transport.settle()
             return done
         except PlaitError:
@@ -184,8 +190,17 @@ class _Run:
         finally:
             journal.close()
 
+    def _receipts(self) -> dict[str, int]:
+        """The last receipt that each helper's ledger gave this label party, over all runs."""
+        path = self.file.path(f"{self.file.name}.receipts.json")
+        return {str(k): int(v) for k, v in read_json(path, "receipts")["receipts"].items()} if path.exists() else {}
+
     def keep(self, conducted: Conducted) -> None:
         """Write the results here, then at every party."""
+        new = {name: receipt for name, receipt in conducted.receipts.items() if receipt}
+        if new:
+            kept = {**self._receipts(), **new}
+            write_json(self.file.path(f"{self.file.name}.receipts.json"), {"format": 1, "receipts": kept})
         outcome = conducted.outcome
         rounds: list[Round] = list(outcome.history)
         last = outcome.history.last
@@ -223,7 +238,8 @@ class _Run:
         resumable = isinstance(error, TransportError | StorageError)
         self.audit.note("failed", reason=str(error))
         self.folder.end("interrupted" if resumable else "failed", str(error))
-        self.tell(Finished(False, str(error)[:4000], {"resumable": resumable}), min(5.0, self._patience))
+        text = unspecific(error) if discreet(self.job, self.file.name) else str(error)[:4000]
+        self.tell(Finished(False, text, {"resumable": resumable}), min(5.0, self._patience))
 
     def interrupt(self) -> None:
         self.folder.end("interrupted", "interrupted")
@@ -269,6 +285,8 @@ def coordinate(
     """Align and train the job, or resume it; returns the coordinator's run folder."""
     with blas_threads(job.run.threads):
         lasting = listen is not None
+        if lasting:
+            check_consent(job, file, progress.say)
         alignments = [] if job.alignment is None else local_alignments(job, file, local, consent, progress)
         this = _Run(job, file, alignments, fresh, lasting, progress)
         try:

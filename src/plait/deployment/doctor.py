@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._version import __version__
+from plait.deployment.consent import shown
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows
@@ -96,6 +97,10 @@ def _validity(what: str, begin: datetime.datetime, end: datetime.datetime, now: 
 def _privacy(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     """What this party promises; its ledger is not touched, for it would keep the budget it is opened with."""
     policy_at(job, file)
+    for option, sentence in shown(job, file):
+        accepted = getattr(file.trust, option)
+        fix = "" if accepted else f"Write trust.{option} = true into {file.name}.toml, or ask for a job with [privacy]."
+        yield Diagnosis("shown to others", PASS if accepted else FAIL, sentence, fix)
     if job.policy.private and file.name in job.parties:
         words = job.policy.guarantee(job.parties).splitlines()[job.parties.index(file.name)]
         yield Diagnosis("privacy", PASS, words.partition(": ")[2])

@@ -1,7 +1,7 @@
 """What a participant brings to a run, from its own files: ids, prepared rows, labels and sample weights."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,13 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
     table = _read_common(job, file, order)
+    options = file.prepare
     if mechanism_of(job, file.name).guaranteed:
-        check_preparation(file.name, file.prepare)
+        check_preparation(file.name, options)
+        # A number that is missing must not stop a run: it says something about a row.
+        options = replace(options, impute="zero")
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
-    prepared = preparation.fit(table, file.prepare, leave_out, file.data.columns)
+    prepared = preparation.fit(table, options, leave_out, file.data.columns)
     rows = prepare_rows(file, table, prepared)
     if rows.matrix.shape[1] < file.trust.min_columns:
         raise PrivacyError(

@@ -20,19 +20,31 @@ def mechanism_of(job: Job, name: str) -> Mechanism:
     return job.policy.mechanisms(job.parties)[name]
 
 
+def guaranteed(job: Job, name: str) -> bool:
+    """Whether a party's features are protected by a mechanism with a guarantee."""
+    return name in job.parties and mechanism_of(job, name).guaranteed
+
+
 def policy_at(job: Job, file: PartyFile) -> Policy:
     """The job's policy with this party's own ledger, budget and noise."""
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
     features = file.name in job.parties and mechanism_of(job, file.name).protects
-    if not (protects_labels or features):
-        return job.policy
     options = file.privacy
+    if not (protects_labels or features):
+        if options.epsilon is not None:
+            raise PrivacyError(
+                f"{file.name}.toml sets a budget, and so {file.name!r} takes part only in runs that protect it. "
+                f"Found a job without [privacy] for {file.name!r}. Ask for one, or take the budget out of the file."
+            )
+        return job.policy
     if options.epsilon is None:
         raise ConfigError(
             f"{file.name}.toml must say what {file.name!r} will spend on these data in all, because the job protects "
             "them. Found no [privacy] epsilon. Set it to what the people in the data were promised."
         )
-    ledger = LedgerFolder(file.path(options.ledger), Budget(options.epsilon, options.delta))
+    witness = file.path(options.ledger_witness) if options.ledger_witness else None
+    budget = Budget(options.epsilon, options.delta)
+    ledger = LedgerFolder(file.path(options.ledger), budget, options.table, witness)
     noise = None if options.test_noise is None else InsecureTestNoise(options.test_noise)
     return replace(job.policy, ledger=ledger, noise=noise)
 
@@ -49,6 +61,18 @@ def spec_at(job: Job, file: PartyFile) -> RunSpec:
         precision=job.run.precision,
         weighted=job.weighted,
     )
+
+
+def admit(job: Job, file: PartyFile, policy: Policy) -> None:
+    """Let this party charge its account; parties whose files stand beside this one share its ledger folder."""
+    if policy.ledger is not None and guaranteed(job, file.name):
+        beside = [n for n in job.parties if n == file.name or file.path(f"{n}.toml").exists()]
+        policy.ledger.admit([n for n in beside if guaranteed(job, n)])
+
+
+def discreet(job: Job, name: str) -> bool:
+    """Whether this party's errors say nothing to others: what went wrong may depend on what it protects."""
+    return guaranteed(job, name) or (name == job.coordinator.name and job.policy.labels is not None)
 
 
 def check_preparation(name: str, options: PrepareOptions) -> None:

@@ -1,20 +1,22 @@
 """The long-running program of one party."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from plait._threads import blas_threads
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.deployment.align import ALIGN, AligningParty, OpenAlignment, PartyAlignment
+from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import MOST_RUNS, need_phase, told_results
 from plait.deployment.local_data import load_rows
-from plait.deployment.party_privacy import say_guarantees
+from plait.deployment.party_privacy import discreet, say_guarantees
 from plait.deployment.progress import Progress
 from plait.deployment.report.page import write_report
 from plait.deployment.stored_party import StoredParty, open_party
+from plait.deployment.transcript import Recorded
 from plait.errors import ProtocolError, TransportError
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
@@ -23,6 +25,7 @@ from plait.transports.handshake import PROTOCOL, Hello, Welcome
 def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent: Consent = agree) -> Path:
     """Align and train as one party until the coordinator says how it ended; returns the run folder."""
     with blas_threads(job.run.threads):
+        check_consent(job, file, progress.say)
         runs = _PartyRuns(job, file, progress, consent)
         progress.say(f"{file.name}: dialling {dial.address}")
 
@@ -30,6 +33,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             progress.event(what, facts)
 
         link = Link(dial.address, job.coordinator.name, dial.security, job.coordinator.patience, note)
+        link.discreet = discreet(job, file.name)
         hello = Hello(PROTOCOL, __version__, file.name, job.digest, "fit")
         try:
             finished = link.serve(hello, runs.join)
@@ -81,7 +85,10 @@ class _PartyRuns:
                 f"run {welcome.run}: {len(rows.ids)} rows, {len(rows.columns)} columns; joined after exchange "
                 f"{party.ready.last}"
             )
-        return self.opened[welcome.run]
+        party = self.opened[welcome.run]
+        if not self._file.trust.record:
+            return party
+        return cast(StoredParty, Recorded(party, party.folder.path, party.shape))
 
     def close(self) -> None:
         self._end_alignment()

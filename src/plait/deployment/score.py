@@ -4,11 +4,14 @@ import csv
 import io
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from plait._files import write_atomically
 from plait._names import check_run
@@ -21,14 +24,16 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE, need_phase
 from plait.deployment.local_data import Rows, prepare_rows, read_file
 from plait.deployment.message_log import AuditLog
+from plait.deployment.party_privacy import discreet, guaranteed
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
-from plait.errors import InputError, ProtocolError, StorageError, TransportError
+from plait.deployment.score_limits import ScoreLimits
+from plait.errors import InputError, PrivacyError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Form, Parcel, Share
+from plait.privacy.policy import check_covered
 from plait.problem.features import clip_rows
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
-from plait.transports.law import Agreement
 from plait.transports.server import Hub, Terms
 
 PREDICT, SERVE = "predict", "serve"
@@ -36,12 +41,15 @@ LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and abov
 
 
 class Scorer:
-    """A party's trained part and some of its rows: answers with D_m x_m, never with D_m or x_m."""
+    """A party's trained part and the rows that it was given for scoring: answers with D_m x_m, never with D_m or x_m.
 
-    def __init__(
-        self, job: Job, file: PartyFile, run: str, key: str, rows_file: str, agreement: Agreement = PREDICTION
-    ) -> None:
-        self.agreement = agreement
+    Scores are releases. A row that was trained on is not scored unless the party's file says so, and never where a
+    guarantee covers it; the party rounds; each id and each run have a limit; a service and a batch share them all.
+    """
+
+    def __init__(self, job: Job, file: PartyFile, run: str, key: str, rows_file: str, purpose: str = PREDICT) -> None:
+        self.agreement = SERVICE if purpose == SERVE else PREDICTION
+        check_covered([n for n in job.policy.uncovered(job.parties) if n == file.name])
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
@@ -49,10 +57,13 @@ class Scorer:
         self.rows: Rows = prepare_rows(file, read_file(file, rows_file), preparation.load(folder.path))
         if self.rows.columns != columns:
             raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {rows_file}.")
-        self.part: Array = clip_rows(self.rows.matrix, clip) @ weights
+        part = clip_rows(self.rows.matrix, clip) @ weights
+        self.part: Array = np.round(part, file.trust.score_decimals)
+        self._given = ~self._trained(job, file, rows_file)
+        self._run, self._purpose = run, purpose
         self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
         self._place = {name: i for i, name in enumerate(self.rows.ids)}
-        self._allowance = Allowance(file.trust.max_queries)
+        self._limits = ScoreLimits.of(file)
         self._folder = folder
         folder.lock()  # one process writes here: a second one would break the sealed log
         try:
@@ -66,18 +77,49 @@ class Scorer:
         return Ready(len(self.rows.ids), self._ids, 0)
 
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        """The parts of all rows, once the limits allow it and none of them was trained on."""
+        if self._purpose != PREDICT:
+            raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
+        if not self._given.all():
+            raise PrivacyError(
+                f"only rows that were not trained on are scored. Found {int((~self._given).sum())} that were. Nothing "
+                "was scored. Take them out of the file, or set trust.score_training_rows = true in this party's file; "
+                "a party with a guarantee never scores them."
+            )
+        allowed = self._limits.take(self._run, self.rows.ids)
+        if allowed is None or not allowed.all():
+            self._audit.note("limit reached", rows=len(self.rows.ids))
+            raise PrivacyError(
+                f"{len(self.rows.ids)} scores must fit into this party's limits: trust.max_queries a minute, "
+                "trust.scores_per_id of one id, trust.max_scores of one run. Found one exceeded. Nothing was scored."
+            )
         self._audit.note("scored", rows=len(self.rows.ids))
         return Share(broadcast.round, self.part)
 
     def look_up(self, query: Query) -> Share:
-        """Parts for these ids; the scalars name the places of unknown ones, or say that the limit is reached."""
-        if not self._allowance.take(len(query.ids)):
+        """Parts for these ids, and one number for each: 1 when it has no score here, for whatever reason."""
+        if self._purpose != SERVE:
+            raise ProtocolError("a batch asks for all rows. Found a query by id. Nothing was scored.")
+        allowed = self._limits.take(self._run, query.ids)
+        if allowed is None:
             self._audit.note("limit reached", rows=len(query.ids))
-            return Share(0, np.zeros(len(query.ids)), np.array([LIMIT_REACHED]))
-        self._audit.note("scored", rows=len(query.ids))
-        at = [self._place.get(name, -1) for name in query.ids]
-        unknown = np.flatnonzero(np.array(at) < 0).astype(np.float64)
-        return Share(0, np.where(np.array(at) >= 0, self.part[at], 0.0), unknown)
+            return Share(0, np.zeros(len(query.ids)), np.full(len(query.ids), LIMIT_REACHED))
+        at = np.array([self._place.get(name, -1) for name in query.ids])
+        given = (at >= 0) & allowed & self._given[at]
+        self._audit.note("scored", rows=int(given.sum()))
+        return Share(0, np.where(given, self.part[at], 0.0), np.where(given, 0.0, 1.0))
+
+    def _trained(self, job: Job, file: PartyFile, rows_file: str) -> NDArray[np.bool_]:
+        """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
+        private = guaranteed(job, file.name)
+        if file.trust.score_training_rows and not private:
+            return np.zeros(len(self.rows.ids), dtype=np.bool_)
+        table = read_file(file, file.data.file, distinct=False)
+        if file.data.id:
+            known = {name.strip().casefold() for name in table.ids}
+            return np.array([name.strip().casefold() in known for name in self.rows.ids], dtype=np.bool_)
+        seen = {row.tobytes() for row in _dense_rows(prepare_rows(file, table, self.rows.prepared).matrix)}
+        return np.array([row.tobytes() in seen for row in _dense_rows(self.rows.matrix)], dtype=np.bool_)
 
     def receive(self, parcel: Parcel) -> Parcel:
         raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
@@ -94,8 +136,14 @@ class Scorer:
         self._folder.release()
 
 
+def _dense_rows(matrix: Any) -> Iterator[Array]:
+    """The rows of a matrix (N, d), dense or CSR, one after another."""
+    for i in range(matrix.shape[0]):
+        yield np.asarray(matrix[[i]].todense() if sp.issparse(matrix) else matrix[i]).ravel()
+
+
 class Allowance:
-    """At most so many per minute; 0 for no limit."""
+    """At most so many per minute; 0 for no limit: what the service's own clients may ask for."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
@@ -163,6 +211,7 @@ def predict(
     progress: Progress,
 ) -> JointScores:
     """Scores of the coordinator's new rows by all parties together."""
+    check_covered(job.policy.uncovered(job.parties))
     folder = trained(job, file, run)
     status = folder.status
     key = new_run()[1]
@@ -216,15 +265,15 @@ def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, p
             for before in opened.values():
                 before.close()
             opened.clear()
-            source = rows or file.data.score or file.data.file
-            agreement = SERVICE if purpose == SERVE else PREDICTION
-            opened[key] = Scorer(job, file, welcome.run, welcome.key, source, agreement)
+            opened[key] = Scorer(job, file, welcome.run, welcome.key, rows or file.data.score, purpose)
             progress.say(f"{file.name}: {len(opened[key].rows.ids)} rows ready, model of run {welcome.run}")
         return opened[key]
 
+    check_covered(job.policy.uncovered(job.parties))
     link = Link(
         dial.address, job.coordinator.name, dial.security, job.coordinator.patience, lambda w, **f: progress.event(w, f)
     )
+    link.discreet = discreet(job, file.name)
     try:
         finished = link.serve(Hello(PROTOCOL, __version__, file.name, job.digest, purpose), join)
     finally:
@@ -236,15 +285,15 @@ def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, p
 
 
 def combine(job: Job, intercept: float, shares: dict[str, Share], count: int) -> tuple[Array, set[int], bool]:
-    """Total scores, the places of ids that some party does not know, and whether a party's limit is reached."""
+    """Total scores, the places of ids that some party gives no score for, and whether a party's limit is reached."""
     total = np.full(count, intercept)
     unknown: set[int] = set()
     limited = False
     for name in job.parties:
         share = shares[name]
-        if share.vector is None:
-            raise ProtocolError(f"party {name!r} must answer with scores. Found none.")
+        if share.vector is None or share.scalars.size != count:
+            raise ProtocolError(f"party {name!r} must answer with a score and a mark for each id. Found others.")
         total += share.vector
         limited = limited or bool((share.scalars < 0).any())
-        unknown |= {int(place) for place in share.scalars if 0 <= place < count}
+        unknown |= {int(place) for place in np.flatnonzero(share.scalars > 0)}
     return total, unknown, limited

@@ -20,6 +20,7 @@ from plait.deployment.run_folder import new_run
 from plait.deployment.score import SERVE, Allowance, Scorer, combine, trained
 from plait.errors import ConfigError, PlaitError, ProtocolError
 from plait.messages import Share
+from plait.privacy.policy import check_covered
 from plait.transports.deadline import Deadline
 from plait.transports.handshake import MOST_IDS, Finished, Query
 from plait.transports.server import Hub, Terms
@@ -200,6 +201,7 @@ def serve(
     job: Job, file: PartyFile, listen: Listen, options: ServeOptions, run: str, rows: str, progress: Progress
 ) -> None:
     """Answer HTTP requests until interrupted."""
+    check_covered(job.policy.uncovered(job.parties))
     folder = trained(job, file, run)
     key = new_run()[1]
     host, _, port = options.http.rpartition(":")
@@ -207,8 +209,7 @@ def serve(
         raise ConfigError(f"--http must be host:port. Found {options.http!r}.")
     scorers = {}
     if file.name in job.parties:
-        source = rows or file.data.score or file.data.file
-        scorers[file.name] = Scorer(job, file, folder.status.run, key, source)
+        scorers[file.name] = Scorer(job, file, folder.status.run, key, rows or file.data.score, SERVE)
     remote = tuple(name for name in job.parties if name not in scorers)
     terms = Terms(remote, job.digest, SERVE, folder.status.run, key, 0, "", job.coordinator.patience, kept=0)
     hub = Hub(terms, lambda what, **facts: progress.event(what, facts))

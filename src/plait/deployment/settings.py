@@ -13,6 +13,7 @@ from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.data.csv_format import CsvFormat
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError
+from plait.privacy.ledger.release_gate import DEFAULT_TABLE
 from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY
 from plait.training.fit import FIT_INTERCEPT
 from plait.training.precision import DEFAULT_PRECISION, need_precision
@@ -189,14 +190,40 @@ class TrustOptions:
         Rounds that this party answers on its data, over all jobs and runs; 0 for no limit.
     max_alignments : int, default=20
         Alignments that this party takes part in with its ids, over all runs; 0 for no limit.
-    max_queries : int, default=0
-        Scores that this party gives a prediction service per minute; 0 for no limit.
+    max_queries : int, default=1000
+        Scores that this party gives per minute, to a service and in batches; 0 for no limit.
+    max_scores : int, default=100000
+        Scores that it gives of one run, for ever; 0 for no limit.
+    scores_per_id : int, default=10
+        How often it scores one id by one run, for ever; 0 for no limit.
+    score_decimals : int, default=3
+        Digits after the point of every score that leaves it.
+    score_training_rows : bool, default=False
+        Also score rows that it trained on; a party with a guarantee never does.
+    record : bool, default=False
+        Keep every message of a run in full, for `plait privacy wiretap`.
+    accept_labels_shown : bool, default=False
+        Start runs in which other parties learn every label (label party).
+    accept_scores_shown : bool, default=False
+        Start runs in which the label party learns this party's score of every row.
     """
 
     min_columns: int = 2
     max_rounds: int = 1000
     max_alignments: int = 20
-    max_queries: int = 0
+    max_queries: int = 1000
+    max_scores: int = 100_000
+    scores_per_id: int = 10
+    score_decimals: int = 3
+    score_training_rows: bool = False
+    record: bool = False
+    accept_labels_shown: bool = False
+    accept_scores_shown: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_rounds", "max_alignments", "max_queries", "max_scores", "scores_per_id", "score_decimals"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"trust.{name} must be 0 or more. Found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
@@ -206,18 +233,24 @@ class PrivacyOptions:
     Parameters
     ----------
     epsilon : float, default=None
-        Its budget for one data set, over all jobs and runs.
+        Its budget for the people in one table, over all jobs and runs.
     delta : float, default=1e-5
         The delta of that budget.
+    table : str, default="people"
+        The name of the table: all its rows, columns and versions have one account.
     ledger : str, default="ledgers"
         The folder of its ledgers and of the secret of its noise.
+    ledger_witness : str, default=""
+        A folder, best on another disk, that mirrors how far the ledgers have come; empty for the user's own.
     test_noise : int, default=None
         A seed, for tests only: whoever knows it can remove the noise; the ledger records it.
     """
 
     epsilon: float | None = None
     delta: float = 1e-5
+    table: str = DEFAULT_TABLE
     ledger: str = "ledgers"
+    ledger_witness: str = ""
     test_noise: int | None = None
 
 

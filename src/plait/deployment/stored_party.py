@@ -13,7 +13,7 @@ from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
 from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
-from plait.deployment.party_privacy import mechanism_of, spec_at
+from plait.deployment.party_privacy import admit, mechanism_of, spec_at
 from plait.deployment.run_folder import RunFolder, Status
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
@@ -70,7 +70,7 @@ class StoredParty:
         max_rounds: int = 0,
     ) -> None:
         lasting = tally is not None  # who counts is a program of its own, and must survive its end
-        self._clip = mechanism_of(job, party.name).clip
+        self._clip = mechanism_of(job, party.name).row_bound
         self._tally = tally
         self._max_rounds = max_rounds
         self._most = most_exchanges(job, party.method, len(rows.ids))
@@ -98,6 +98,11 @@ class StoredParty:
     def ready(self) -> Ready:
         """What the coordinator is told when the party joins."""
         return Ready(len(self._rows.ids), self._ids, self._last)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the party's table."""
+        return len(self._rows.ids), len(self._rows.columns)
 
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
         """Take one step after exchange `before`, or repeat the share of an exchange that has been answered."""
@@ -258,10 +263,12 @@ class StoredParty:
 
 def open_party(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
     """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
+    spec = spec_at(job, file)  # what a party refuses, it refuses before a folder is made
+    admit(job, file, spec.policy)
+    party = assemble_party(spec, file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
     folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
     settings = dict(job.settings)
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum, settings=settings))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
-    party = assemble_party(spec_at(job, file), file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
     tally = Tally(file) if lasting else None
     return StoredParty(job, party, folder, rows, ids, tally, file.trust.max_rounds)

@@ -16,7 +16,7 @@ from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import DataTypeError, InputError, SettingError
 from plait.methods.base import Method
-from plait.privacy.policy import Policy
+from plait.privacy.policy import Policy, check_covered
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
@@ -134,6 +134,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Array:
         """z (N, K) for new rows."""
         check_is_fitted(self, "coef_")
+        check_covered(self.fits_[0].uncovered)
         table = as_table(X)
         with as_input_error():
             validate_data(self, X, reset=False, skip_check_array=True)

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from plait._types import Array
-from plait.errors import InputError
+from plait.errors import InputError, SettingError
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
@@ -37,6 +37,7 @@ class _VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on X (N, d) and the classes y (N,); more than two classes are trained one against the rest."""
         loss = self._loss()
+        _check_class_weight(self.class_weight, Policy.of(self.privacy))
         parts = self._read_training(X, y)
         with as_input_error():
             y = column_or_1d(y, warn=True)
@@ -279,6 +280,15 @@ def _class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
         return weights
     by_class = compute_sample_weight(class_weight, y)
     return by_class if weights is None else by_class * weights
+
+
+def _check_class_weight(class_weight: Any, policy: Policy) -> None:
+    """The weight of a record's class is its label, and every party is told the weights."""
+    if class_weight is not None and policy.labels is not None:
+        raise SettingError(
+            "labels that are protected must not show in the weights that every party is told. Found class_weight = "
+            f"{class_weight!r}. Leave it out; sample_weight may be given where it does not depend on the labels."
+        )
 
 
 def _check_classes(classes: npt.NDArray[Any], member: npt.NDArray[np.intp], weights: Array | None) -> None:

@@ -16,7 +16,7 @@ from plait.privacy.accounting import (
 from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
 from plait.privacy.ledger.release_gate import LedgerFolder
-from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning, NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.mechanisms.recommended import Plan, Recommended
@@ -55,5 +55,4 @@ __all__ = [
     "fingerprint",
     "mu_of",
     "noise_multiplier",
-    "private_labels",
 ]

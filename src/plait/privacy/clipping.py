@@ -19,6 +19,7 @@ from plait.errors import InputError, PrivacyError
 from plait.problem.features import GRAM_LIMIT
 
 Floats = NDArray[np.float64]
+_LARGEST = 2.0**400  # entries below it have squares whose sum over any row is a finite double
 
 
 class Adjacency(enum.Enum):
@@ -42,14 +43,15 @@ class ClippedRows:
 
     @classmethod
     def of(cls, matrix: Any, radius: float = 1.0) -> "ClippedRows":
-        """Divide by the public `radius`, clip each row to norm 1, cut to the grid: each row on its own."""
+        """Divide by the public `radius`, clip each row to norm 1, cut to the grid: each row on its own.
+
+        The map is total: what is not a number, or too large to square, counts as 0. No row makes it stop.
+        """
         rows = sp.csr_matrix(matrix, dtype=np.float64) if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
         if rows.ndim != 2 or 0 in rows.shape:
             raise InputError(f"Features must be a matrix with rows and columns. Found shape {rows.shape}.")
+        rows = _finite(rows)
         norms = row_norms(rows)
-        if not np.all(np.isfinite(norms)):
-            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
-            raise InputError(f"Features must be finite. Found NaN or infinity in row {bad}. Fill or drop it first.")
         if not (math.isfinite(radius) and radius > 0):
             raise InputError(f"`radius` must be positive and finite. Found {radius}.")
         bits = exact_bits(rows.shape[0])
@@ -91,16 +93,17 @@ def row_norms(matrix: Any) -> Floats:
     return np.linalg.norm(matrix, axis=1)
 
 
-def check_bounded(matrix: Any, party: str) -> None:
-    """Refuse rows longer than 1 where nobody said how to clip them."""
-    norms = row_norms(matrix)
-    worst = int(np.argmax(norms))
-    if norms[worst] > 1 + 1e-9:
-        raise PrivacyError(
-            f"party {party!r}: rows must have norm at most 1, or noise cannot hide them. Found {norms[worst]:.4g} in "
-            f"row {worst}. Say where to clip, clip=..., with a number that was not computed from this data, or scale "
-            "the columns by public ranges: plait.privacy.PublicRanges(low, high)."
-        )
+def _finite(rows: Any) -> Any:
+    """Rows without entries that are not finite or whose square is not: these become 0."""
+    values = rows.data if sp.issparse(rows) else rows
+    usable = np.abs(values) < _LARGEST  # false for NaN
+    if usable.all():
+        return rows
+    if not sp.issparse(rows):
+        return np.where(usable, rows, 0.0)
+    cleaned = sp.csr_matrix(rows, copy=True)
+    cleaned.data = np.where(usable, cleaned.data, 0.0)
+    return cleaned
 
 
 def _scaled(rows: Any, scale: Floats, bits: int) -> Any:

@@ -128,13 +128,17 @@ class Keystream:
 
 @dataclass(frozen=True)
 class Release:
-    """Which release a noise key is for; `digest` covers every input, private or public, and the scale."""
+    """Which release a noise key is for; `digest` covers every input, private or public, and the scale.
+
+    `plan` names the plan of releases that it is a part of, each of which is made once; the digest covers it.
+    """
 
     run: str
     party: str
     round: int
     name: str
     digest: str
+    plan: str = ""
 
     def encode(self) -> bytes:
         parts = [self.run, self.party, str(self.round), self.name, self.digest]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,15 @@ from numpy.typing import NDArray
 
 from plait._checks import need_type
 from plait._types import Array
-from plait.errors import SettingError
-from plait.privacy.ledger.release_gate import Book, LedgerFolder, Unrecorded, data_fingerprint
+from plait.errors import PrivacyError, SettingError
+from plait.privacy.ledger.release_gate import DEFAULT_TABLE, Book, LedgerFolder, Unrecorded
+from plait.privacy.ledger.tables import LABEL_HOLDER
 from plait.privacy.mechanisms.base import DefaultMethod, LabelMechanism, Mechanism, Schedule
-from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.paper import NoPrivacy
-from plait.privacy.noise import KeyedNoise, Noise, Release
+from plait.privacy.mechanisms.permanent import PermanentLabels
+from plait.privacy.noise import KeyedNoise, Noise
 from plait.problem.losses import Loss
-
-LABEL_HOLDER = "label holder"
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Policy:
         Where randomness comes from; None for a secret kept in the ledger folder, or a fresh one.
     run : str, default="run"
         The name of the run: the same name with the same inputs is the same release.
+    ids : list of str, default=None
+        The names of the rows, to which the noise of their labels belongs; None for their places.
     """
 
     parties: Mechanism | Sequence[Mechanism] | Mapping[str, Mechanism] = field(default_factory=NoPrivacy)
@@ -50,6 +51,7 @@ class Policy:
     ledger: LedgerFolder | None = None
     noise: Noise | None = None
     run: str = "run"
+    ids: Sequence[str] | None = None
 
     @classmethod
     def of(cls, given: Any) -> "Policy":
@@ -98,7 +100,8 @@ class Policy:
             noisy=any(m.schedule is Schedule.EVERY_ROUND for m in mechanisms.values()),
             max_rounds=min(paid, default=None),
             default_method=wanted.pop() if wanted else DefaultMethod.FEWEST_ROUNDS,
-            clip={name: m.clip for name, m in mechanisms.items() if m.clip},
+            clip={name: m.row_bound for name, m in mechanisms.items() if m.row_bound is not None},
+            uncovered=tuple(name for name, m in mechanisms.items() if not m.covers_weights),
             protecting=tuple(name for name, m in mechanisms.items() if m.protects),
             labels=self.labels is not None,
             guarantee=self.guarantee(names),
@@ -107,11 +110,21 @@ class Policy:
 
     def gate(self, party: str, matrix: Any, mechanism: Mechanism) -> Book:
         """The door of a party that protects its table (N, d): its ledger and its noise; a bad table is refused."""
-        mechanism.check(party, matrix)
+        mechanism.check(party, matrix.shape[0])
         if self.ledger is None:
             return Book(self.run, party, self.noise or KeyedNoise(), Unrecorded())
         noise = self.noise or self.ledger.noise(party)
-        return Book(self.run, party, noise, self.ledger.ledger(party, matrix, mechanism.guaranteed))
+        return Book(self.run, party, noise, self.ledger.ledger(party, mechanism.guaranteed))
+
+    def admit(self, names: Sequence[str]) -> None:
+        """Let the guaranteed parties of a run charge their table; PrivacyError for one that its folder knows not."""
+        guaranteed = [name for name, m in self.mechanisms(names).items() if m.guaranteed]
+        if self.ledger is not None and guaranteed:
+            self.ledger.admit(guaranteed)
+
+    def uncovered(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The parties whose weights their guarantee does not cover: no score may be made with them."""
+        return tuple(name for name, m in self.mechanisms(names).items() if not m.covers_weights)
 
     def loss_of_targets(self, loss: Loss) -> Loss:
         """The loss that everyone trains with: the unbiased one where randomised response makes the targets."""
@@ -142,14 +155,16 @@ class Policy:
         return given.part(count) if isinstance(given, Mechanism) else [mechanism.part(count) for mechanism in given]
 
     def _drawn(self, mechanism: RandomisedResponse | NoisyLabel, labels: Array) -> Array:
-        """The noised labels: drawn once per data version and kept where there is a ledger."""
+        """The noised labels (N,): permanent where there is a ledger, whose secret makes them."""
+        if self.ids is not None and len(self.ids) != labels.size:
+            raise SettingError(f"there must be one id per row. Found {len(self.ids)} ids and {labels.size} labels.")
         if self.ledger is None:
-            noise = self.noise or KeyedNoise()
-            release = Release(self.run, LABEL_HOLDER, 0, "labels", data_fingerprint(labels))
-            return np.asarray(mechanism.release(labels, noise.stream(release)), dtype=np.float64)
-        ledger = self.ledger.ledger(LABEL_HOLDER, labels, guaranteed=True)
-        store = Path(self.ledger.root) / f"labels-{data_fingerprint(labels)[:24]}.json"
-        return private_labels(mechanism, labels, ledger, self.noise or self.ledger.noise(LABEL_HOLDER), store)
+            drawer = PermanentLabels(self.noise or KeyedNoise(), LABEL_HOLDER, DEFAULT_TABLE)
+        else:
+            self.ledger.admit([LABEL_HOLDER])
+            noise = self.noise or self.ledger.noise(LABEL_HOLDER)
+            drawer = PermanentLabels(noise, LABEL_HOLDER, self.ledger.table, self.ledger.ledger(LABEL_HOLDER))
+        return drawer.draw(mechanism, labels, self.ids)
 
     def guarantee(self, names: Sequence[str]) -> str:
         """One line per party, in words."""
@@ -179,6 +194,7 @@ class Protections:
     noisy            whether noise is added in every round, so that a run never settles
     max_rounds       the number of rounds that are paid for, None for any
     default_method   what `method="auto"` has to choose
+    uncovered        the parties whose weights their guarantee does not cover
     clip             the norm to which a party's rows are clipped, in training and in scoring
     protecting       the parties that protect their features
     labels           whether the labels are protected
@@ -195,10 +211,21 @@ class Protections:
     max_rounds: int | None
     default_method: DefaultMethod
     clip: Mapping[str, float]
+    uncovered: tuple[str, ...]
     protecting: tuple[str, ...]
     labels: bool
     guarantee: str
     warning: str | None
+
+
+def check_covered(uncovered: Sequence[str]) -> None:
+    """PrivacyError where a score would show weights that no guarantee covers."""
+    if uncovered:
+        raise PrivacyError(
+            f"A score shows the weights that it is made with, and these must be covered by their party's guarantee. "
+            f"Found {', '.join(map(repr, uncovered))}, under a mechanism that covers shares only. Nothing was scored. "
+            "Train with plait.privacy.Recommended, which covers the weights."
+        )
 
 
 @dataclass(frozen=True)

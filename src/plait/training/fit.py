@@ -14,7 +14,7 @@ from plait.data.row_index import check_index
 from plait.errors import InputError, SettingError
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
-from plait.privacy.policy import Policy
+from plait.privacy.policy import Policy, check_covered
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
@@ -91,6 +91,8 @@ class Fit:
         Where rows of private parties are clipped, in training and in scoring.
     released : dict of str to ndarray, default={}
         Noisy scores of the training rows that a private party released, where it was asked to.
+    uncovered : tuple of str, default=()
+        Parties whose weights their guarantee does not cover: nothing is scored with them.
     """
 
     weights: list[Array] | dict[str, Array]
@@ -107,6 +109,7 @@ class Fit:
     guarantee: str = ""
     clip: Mapping[str, float] = field(default_factory=dict)
     released: Mapping[str, Array] = field(default_factory=dict)
+    uncovered: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{name}: {x.size} columns" for name, x in self._named().items())
@@ -154,6 +157,7 @@ class Fit:
         InputError
             When parties, rows or columns are not those of training.
         """
+        check_covered(self.uncovered)
         read, weights = read_parts(parts), self._named()
         if len(read) != len(weights) or set(_names(read)) != set(weights):
             expected = (
@@ -323,6 +327,7 @@ def fit(
         guarantee=protections.guarantee,
         clip=protections.clip,
         released=done.released,
+        uncovered=protections.uncovered,
     )
 
 

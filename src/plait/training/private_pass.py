@@ -31,6 +31,8 @@ class Conducted:
     """Noisy scores that helpers released, where they were asked to."""
     scores: Array | None = None
     """The scores (N,) of the training rows, where the coordinator knows them."""
+    receipts: Mapping[str, int] = field(default_factory=dict)
+    """What each helper's ledger gave for its label party to keep; 0 where there is none."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class PrivatePass:
     method     how the other parties train
     stopping   when each of their trainings ends
     offset     whether helpers get the other parties' score of each row
+    receipts   the last receipt that each helper's ledger gave this label party
     """
 
     task: Task
@@ -48,6 +51,7 @@ class PrivatePass:
     method: Method
     stopping: Stopping
     offset: bool = True
+    receipts: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, transport: Transport, observers: Sequence[Observer] = ()) -> Conducted:
         """Train the unprotected parties, then let every helper learn, then weigh the helpers against each other."""
@@ -60,11 +64,13 @@ class PrivatePass:
             intercept = coordinator.intercept
             reason = Reason(f"one private pass; before it, {own.reason.text}", own.reason.converged)
         offset = self._out_of_fold(talk) if self._open and self.offset else None
-        talk.tell(self.helpers, say(Step.LABELS, vector=task.labels))
+        receipts = {name: float(self.receipts.get(name, 0)) for name in self.helpers}
+        talk.exchange({name: say(Step.LABELS, r, vector=task.labels) for name, r in receipts.items()})
         fits = talk.tell(self.helpers, say(Step.FIT, constant, vector=offset))
         released = {name: fit.vector for name, fit in fits.items() if fit.vector is not None}
-        self._weigh(talk, {name: fit.scalars for name, fit in fits.items()})
-        return Conducted(intercept, Outcome(History(Round(0), talk.rounds), reason), released)
+        self._weigh(talk, {name: fit.scalars[:3] for name, fit in fits.items()})
+        new = {name: int(fit.scalars[3]) for name, fit in fits.items()}
+        return Conducted(intercept, Outcome(History(Round(0), talk.rounds), reason), released, receipts=new)
 
     @property
     def _open(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The driver of every run: simulated or deployed, private or not, over any transport."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from plait.errors import SettingError
 from plait.messages import Transport
@@ -17,6 +17,7 @@ def conduct(
     transport: Transport,
     observers: Sequence[Observer] = (),
     clock: Clock | None = None,
+    receipts: Mapping[str, int] | None = None,
 ) -> Conducted:
     """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass."""
     protections = spec.protections
@@ -29,7 +30,8 @@ def conduct(
         transport.exchange(dict.fromkeys(spec.parties, assembled.briefing))
     stopping = limits(protections, spec.stopping)
     if protections.helpers:
-        one_pass = PrivatePass(assembled.task, protections.helpers, spec.method, stopping, protections.offset)
+        helpers, offset = protections.helpers, protections.offset
+        one_pass = PrivatePass(assembled.task, helpers, spec.method, stopping, offset, receipts or {})
         return one_pass.run(transport, observers)
     coordinator = Coordinator(assembled.task, spec.method, spec.precision)
     outcome = run(coordinator, transport, stopping, observers, clock)

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 
 from plait._names import plain
-from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError
+from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError, unspecific
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
 from plait.transports.deadline import Deadline
@@ -74,6 +74,8 @@ class Link:
         self._security = security
         self._patience = patience
         self._note = note
+        self.discreet = False
+        """Whether errors say nothing to the coordinator: what went wrong may depend on what the party protects."""
         if isinstance(security, PlainText):
             security.check(address)
 
@@ -83,6 +85,7 @@ class Link:
         while True:
             channel = self._channel()
             conversation = _Conversation(channel, hello, join, self._patience)
+            conversation.discreet = self.discreet
             try:
                 return conversation.run()
             except _Again as again:
@@ -136,6 +139,7 @@ class _Conversation:
         self, channel: grpc.Channel, hello: Hello, join: Callable[[Welcome], Participant], patience: float
     ) -> None:
         self.joined = False
+        self.discreet = False
         self._hello = hello
         self._join = join
         self._patience = patience
@@ -152,7 +156,7 @@ class _Conversation:
         try:
             participant = self._join(welcome)
         except PlaitError as error:
-            self._give_up(str(error))
+            self._give_up(self._words(error))
             raise
         self._idle = _idle(participant.agreement.purpose, self._patience)
         self._say.put([handshake.encode(participant.ready)])
@@ -193,11 +197,14 @@ class _Conversation:
         try:
             answer = _computed(request, participant)
         except PlaitError as error:
-            self._give_up(str(error))
+            self._give_up(self._words(error))
             raise
         seq = request.seq
         said = [pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq)
         self._say.put(_and_then(said, participant.rest))
+
+    def _words(self, error: PlaitError) -> str:
+        return unspecific(error) if self.discreet else str(error)
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""

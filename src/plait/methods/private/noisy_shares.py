@@ -20,7 +20,8 @@ from plait.messages import Broadcast, Share
 from plait.methods.admm.sharing import Sharing, SharingParty, SharingPartyState, need_weights
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.privacy.clipping import ClippedRows
-from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.ledger.canonical import canonical_digest
+from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import (
@@ -138,7 +139,7 @@ class PaperSide(_NoisySide):
         self.block = block
         self.book = book
         self.noise = ColumnNoise.of_eigen(*block.features.gram_eigen)
-        self.data = digest(block.features.matrix)
+        self.data = canonical_digest(block.features.matrix, block.penalty, block.weights)
         self.clean = SharingParty(block, memory=0)
 
     def start(self) -> SharingPartyState:
@@ -155,7 +156,7 @@ class PaperSide(_NoisySide):
             f"share with noise of rank {self.noise.rank} of {self.block.features.columns}",
             self.mechanism.cost,
             self.mechanism,
-            self.data + digest(state.x, broadcast.vector, broadcast.scalars),
+            (self.data, state.x, broadcast.vector, broadcast.scalars),
             lambda stream: moved + self.noise.sample(sigma, stream) if sigma else moved,
         )
         scalars = np.array([self.block.penalty.value(x), share.scalars[1]])
@@ -193,10 +194,16 @@ class PaperBallSide(PaperSide):
 
 @dataclass(frozen=True)
 class AdmmState:
-    """The last released share (N,) and the weights behind it, which stay with the party."""
+    """The last released share (N,), the weights behind it, which stay with the party, and where the run stands.
+
+    plan    names the releases of this run in the ledger; round 1 makes it
+    round   the last round that was answered
+    """
 
     released: Array
     x: Array
+    plan: str = ""
+    round: int = 0
 
 
 class AdmmSide(_NoisySide):
@@ -218,23 +225,31 @@ class AdmmSide(_NoisySide):
         if broadcast.closing:
             return state, Share(broadcast.round, None, silent)
         target = self._target(state, broadcast)
+        plan = state.plan or self._plan(target)
         x = self.mechanism.solve(self.rows, target)
         released = self.book.draw(
             broadcast.round,
             "share",
             self.cost,
             self.mechanism,
-            digest(self.rows.matrix, target),
+            (plan, target),
             lambda stream: self.mechanism.noisy(self.rows, x, stream),
+            plan,
         )
-        return AdmmState(released, x), Share(broadcast.round, released, silent)
+        return AdmmState(released, x, plan, broadcast.round), Share(broadcast.round, released, silent)
+
+    def _plan(self, target: Array) -> str:
+        """The name of this run's releases; a run that cannot be paid to its end is refused here."""
+        plan = canonical_digest(self.book.run, self.book.party, self.rows, self.mechanism, target).hex()
+        self.book.account.check(self.cost.times(self.mechanism.rounds), self.book.run, plan)
+        return plan
 
     def _target(self, state: AdmmState, broadcast: Broadcast) -> Array:
         """s, from what was released; the coordinator may neither add rounds nor weaken the penalty."""
-        if broadcast.round > self.mechanism.rounds:
+        if not state.round + 1 == broadcast.round <= self.mechanism.rounds:
             raise PrivacyError(
-                f"MechanismA pays for {self.mechanism.rounds} rounds. Found a request for round {broadcast.round}. "
-                "Nothing was released."
+                f"MechanismA pays for {self.mechanism.rounds} rounds, one after another, each once. Found a request "
+                f"for round {broadcast.round} after round {state.round}. Nothing was released."
             )
         assert broadcast.vector is not None
         rho, tau = broadcast.scalars[:2]

@@ -3,8 +3,8 @@
 step k >= 0    a message of the unprotected parties' own training, all records or without fold k; then come its
                round, whether it closes that training, and its own scalars
 SCORES         your scores of the records of fold k, by the model that did not see them     (unprotected)
-LABELS         one target per record                                                       (helper)
-FIT            one offset per record, or one for all: fit your weights, once                (helper)
+LABELS         one target per record, and the last receipt of the helper's ledger, 0 for none    (helper)
+FIT            one offset per record, or one for all: fit your weights, once; its answer brings a receipt    (helper)
 SKETCH         a noisy sketch of your scores in so many buckets                            (helper)
 FACTOR         by which factor your score is used                                          (helper)
 """

@@ -118,6 +118,10 @@ class Protected(Method):
         return self.inner.coordinator_side(task)
 
 
+_PLAN = (Step.LABELS, Step.FIT, Step.SKETCH, Step.FACTOR)
+"""What a helper is asked for, in order; without a sketch the last two are left out."""
+
+
 @dataclass(frozen=True)
 class HelperState:
     """What the helper was told, labels and offset (N,), and what it fitted from releases alone."""
@@ -127,10 +131,16 @@ class HelperState:
     weights: Array | None = None
     energy: float = 0.0
     factor: float = 1.0
+    done: int = 0
+    """The last step of the plan that was answered, 0 before the first."""
 
 
 class HelperSide(PartySide):
-    """Learns from labels and an offset; nothing of its features leaves it but through its book."""
+    """Learns from labels and an offset; nothing of its features leaves it but through its book.
+
+    A state machine: labels, fit, sketch where the plan has one, share.  Each is asked for once and in this order;
+    whatever else is asked is refused before anything is computed.
+    """
 
     def __init__(self, mechanism: Recommended, block: Block, book: Book, sketch: bool) -> None:
         self._mechanism = mechanism
@@ -149,19 +159,30 @@ class HelperSide(PartySide):
         _need_step(broadcast)
 
     def respond(self, state: HelperState, broadcast: Broadcast) -> tuple[HelperState, Share]:
-        step, number = int(broadcast.scalars[0]), broadcast.round
+        step, number = self._next(state, broadcast), broadcast.round
+        state = replace(state, done=step)
         if step == Step.LABELS:
-            return HelperState(labels=broadcast.vector), Share(number)
+            if broadcast.scalars.size > 1:
+                self._book.account.check_receipt(int(broadcast.scalars[1]))
+            return replace(state, labels=broadcast.vector), Share(number)
         if step == Step.FIT:
             return self._fit(state, broadcast)
         if step == Step.SKETCH:
             return state, self._sketched(state, broadcast)
-        if step == Step.FACTOR:
-            return replace(state, factor=float(np.clip(broadcast.scalars[1], 0.0, 1.0))), Share(number)
-        raise PrivacyError(
-            f"party {self._book.party!r} protects its features and takes part in a private pass only. Found a request "
-            f"for step {step}. Nothing was released."
-        )
+        return replace(state, factor=float(np.clip(broadcast.scalars[1], 0.0, 1.0))), Share(number)
+
+    def _next(self, state: HelperState, broadcast: Broadcast) -> Step:
+        """The step that is asked for; PrivacyError unless it is the next one of the plan."""
+        asked = int(broadcast.scalars[0]) if broadcast.scalars.size else None
+        steps = _PLAN if self._sketch else _PLAN[:2]
+        left = steps[steps.index(Step(state.done)) + 1 :] if state.done else steps
+        if not left or asked != left[0]:
+            raise PrivacyError(
+                f"party {self._book.party!r} protects its features and takes the steps of a private pass, each once "
+                f"and in order. Found a request for step {asked}, and {[s.name for s in left]} are left. Nothing was "
+                "released."
+            )
+        return left[0]
 
     def _lesson(self, state: HelperState) -> Lesson:
         if state.labels is None or state.offset is None:
@@ -175,9 +196,11 @@ class HelperSide(PartySide):
         offset = broadcast.vector
         told = replace(state, offset=np.full(self._rows.shape[0], broadcast.scalars[1]) if offset is None else offset)
         lesson = self._lesson(told)
-        fit = fit_helper(self._helper(lesson), lesson)
+        helper = self._helper(lesson)
+        fit = fit_helper(helper, lesson)
         plan = fit.plan
-        terms = [fit.energy, plan.sketch_mu, plan.sketch(1, 1.0).sensitivity if plan.sketch_mu else 0.0]
+        receipt = self._book.account.receipt(helper.known.hex())
+        terms = [fit.energy, plan.sketch_mu, plan.sketch(1, 1.0).sensitivity if plan.sketch_mu else 0.0, receipt]
         return replace(told, weights=fit.weights, energy=fit.energy), Share(
             broadcast.round, fit.scores, np.array(terms)
         )

@@ -142,7 +142,12 @@ class _Kept:
     def __init__(self) -> None:
         self.releases: list[Array] = []
 
-    def check(self, cost: Cost, run: str) -> None: ...
+    def check(self, cost: Cost, run: str, plan: str = "") -> None: ...
+
+    def receipt(self, plan: str) -> int:
+        return 0
+
+    def check_receipt(self, receipt: int) -> None: ...
 
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]

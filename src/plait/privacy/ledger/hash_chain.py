@@ -4,25 +4,31 @@
     head.json       outside the folder of the journal: how far it had come, and the entry being written, if any
     lock            held exclusively while anything is read or written
 
+The hash is keyed (HMAC-SHA256): whoever has no key can neither add an entry nor change one.  Chains of version 1 had
+no key; they are read and never written.
+
 An entry is announced in the head, then written and synced, then the head moves on. After a crash the
 announced entry counts as written, whatever part of it reached the disk; the torn bytes stay, and an entry
 that names them follows. A journal behind its head, or without one, is damaged.
 """
 
 import fcntl
+import hashlib
+import hmac
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from plait._files import write_atomically
-from plait._hash_chain import START, canonical, digest
+from plait._hash_chain import START, canonical
 from plait.errors import PrivacyError
 
-VERSION = 1  # of the format of entry and head; another number counts as damage
+VERSION = 2
+UNKEYED = 1  # the version of chains without a key, which are only read
 
 Body = dict[str, Any]
 
@@ -35,11 +41,22 @@ class ChainEntry:
     hash: str
 
 
+class Watcher(Protocol):
+    """A second place that knows how far a chain has come."""
+
+    def check(self, entries: list[ChainEntry]) -> None: ...
+
+    def note(self, entries: list[ChainEntry]) -> None: ...
+
+
 class HashChain:
     """The entries of one journal; use it inside `locked()`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, key: bytes = b"", watcher: Watcher | None = None) -> None:
         self.folder = folder
+        self._key = key
+        self._watcher = watcher
+        self._version = VERSION if key else UNKEYED
         self.path = folder / "journal.jsonl"
         self.head_path = folder.with_name(folder.name + ".head.json")
 
@@ -49,15 +66,21 @@ class HashChain:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield self._recover()
+            entries = self._recover()
+            if self._watcher is not None:
+                self._watcher.check(entries)
+            yield entries
 
     def append(self, entries: list[ChainEntry], kind: str, body: Body) -> list[ChainEntry]:
         """Write one entry durably and return the longer list; the lock must be held."""
-        entry = _entry(entries, kind, body)
+        entry = self._entry(entries, kind, body)
+        longer = [*entries, entry]
         self._write_head(entries, pending={"kind": kind, "body": body})
         self._write_line(entry)
-        self._write_head([*entries, entry])
-        return [*entries, entry]
+        self._write_head(longer)
+        if self._watcher is not None:
+            self._watcher.note(longer)
+        return longer
 
     def _recover(self) -> list[ChainEntry]:
         head = self._read_head()
@@ -78,7 +101,7 @@ class HashChain:
             return entries
         body = {**pending["body"], "recovered": True}
         if torn:
-            body["torn"] = digest(torn)
+            body["torn"] = hashlib.sha256(torn).hexdigest()
         return self.append(entries, pending["kind"], body)
 
     def _read(self) -> tuple[list[ChainEntry], bytes]:
@@ -87,8 +110,8 @@ class HashChain:
         torn: list[bytes] = []
         content = self.path.read_bytes() if self.path.exists() else b""
         for line in content.removesuffix(b"\n").split(b"\n") if content else []:
-            entry = _parse(line, entries)
-            named = digest(b"\n".join(torn)) if torn else None
+            entry = self._parse(line, entries)
+            named = hashlib.sha256(b"\n".join(torn)).hexdigest() if torn else None
             if entry is not None and entry.body.get("torn") == named:
                 entries.append(entry)
                 torn = []
@@ -100,7 +123,7 @@ class HashChain:
         with self.path.open("a+b") as file:
             if file.tell() and not self._ends_a_line():
                 file.write(b"\n")
-            file.write(_line(entry))
+            file.write(self._line(entry))
             file.flush()
             os.fsync(file.fileno())
 
@@ -116,13 +139,13 @@ class HashChain:
             return None
         except ValueError as error:
             raise self._damaged("its head file cannot be read") from error
-        if not isinstance(head, dict) or head.get("version") != VERSION:
-            raise self._damaged(f"its head file is not of version {VERSION}")
+        if not isinstance(head, dict) or head.get("version") != self._version:
+            raise self._damaged(f"its head file is not of version {self._version}")
         return head
 
     def _write_head(self, entries: list[ChainEntry], pending: Body | None = None) -> None:
         head = {
-            "version": VERSION,
+            "version": self._version,
             "seq": len(entries),
             "hash": entries[-1].hash if entries else START,
             "pending": pending,
@@ -135,33 +158,33 @@ class HashChain:
             "counts as spent and nothing is released. Restore the newest copy, or use a new data version."
         )
 
+    def _entry(self, entries: list[ChainEntry], kind: str, body: Body) -> ChainEntry:
+        previous = entries[-1].hash if entries else START
+        return ChainEntry(len(entries) + 1, kind, body, self._hash(len(entries) + 1, previous, kind, body))
 
-def _entry(entries: list[ChainEntry], kind: str, body: Body) -> ChainEntry:
-    previous = entries[-1].hash if entries else START
-    return ChainEntry(len(entries) + 1, kind, body, _hash(len(entries) + 1, previous, kind, body))
+    def _hash(self, seq: int, previous: str, kind: str, body: Body) -> str:
+        content = canonical([self._version, seq, previous, kind, body])
+        if not self._key:
+            return hashlib.sha256(content).hexdigest()
+        return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
+    def _line(self, entry: ChainEntry) -> bytes:
+        content = {
+            "version": self._version,
+            "seq": entry.seq,
+            "kind": entry.kind,
+            "body": entry.body,
+            "hash": entry.hash,
+        }
+        return canonical(content) + b"\n"
 
-def _hash(seq: int, previous: str, kind: str, body: Body) -> str:
-    return digest(canonical([VERSION, seq, previous, kind, body]))
-
-
-def _line(entry: ChainEntry) -> bytes:
-    content = {
-        "version": VERSION,
-        "seq": entry.seq,
-        "kind": entry.kind,
-        "body": entry.body,
-        "hash": entry.hash,
-    }
-    return canonical(content) + b"\n"
-
-
-def _parse(line: bytes, entries: list[ChainEntry]) -> ChainEntry | None:
-    """The next entry of the chain, or None when the line is not that."""
-    try:
-        content = json.loads(line)
-        expected = _entry(entries, content["kind"], content["body"])
-        fits = (content["version"], content["seq"], content["hash"]) == (VERSION, expected.seq, expected.hash)
-    except (ValueError, KeyError, TypeError):
-        return None
-    return expected if fits else None
+    def _parse(self, line: bytes, entries: list[ChainEntry]) -> ChainEntry | None:
+        """The next entry of the chain, or None when the line is not that."""
+        try:
+            content = json.loads(line)
+            expected = self._entry(entries, content["kind"], content["body"])
+            found = (content["version"], content["seq"])
+            fits = found == (self._version, expected.seq) and hmac.compare_digest(content["hash"], expected.hash)
+        except (ValueError, KeyError, TypeError):
+            return None
+        return expected if fits else None

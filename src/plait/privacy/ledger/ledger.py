@@ -1,12 +1,16 @@
-"""The privacy ledger of one party and one data set: what was released, what it cost, and what is left.
+"""The privacy ledger of one party and one table: what was released about its people, what it cost, and what is left.
+
+The account belongs to the people in the table, not to the bytes of a file: any rows, columns, order, number type or
+version of the table is charged to it.
 
 Order of a release: reserve in the ledger, compute, store the exact bytes, send. A release that would exceed
 the budget is refused before anything is computed. After a crash the stored bytes are sent again; a reserved
 release without bytes is computed again with the same key, and is the same release. The same round with other
-inputs is a new release and pays again. Lost or damaged ledgers count as spent.
+inputs is a new release and pays again; within one plan it is refused. Lost, damaged or old ledgers count as spent.
 """
 
 import hashlib
+import hmac
 import math
 import re
 from collections.abc import Callable
@@ -16,8 +20,11 @@ from pathlib import Path
 from plait._files import write_atomically
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon
-from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
+from plait.privacy.ledger.hash_chain import Body, ChainEntry
+from plait.privacy.ledger.keys import chain_key, open_chain
 from plait.privacy.noise import Noise, Release
+
+_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -65,21 +72,28 @@ class Charge:
 
 
 class Ledger:
-    """Charges and stored releases of one (party, data fingerprint) below `root`."""
+    """Charges and stored releases of one (party, table) below `root`."""
 
-    def __init__(self, root: Path, party: str, fingerprint: str, budget: Budget | Unlimited) -> None:
-        if not re.fullmatch(r"[0-9a-f]{16,64}", fingerprint):
+    def __init__(
+        self, root: Path, party: str, table: str, budget: Budget | Unlimited, witness: Path | None = None
+    ) -> None:
+        if not _TABLE.fullmatch(table):
             raise SettingError(
-                f"A data fingerprint must be 16 to 64 hexadecimal digits. Found {fingerprint!r}. Use "
-                "plait.privacy.fingerprint()."
+                "A table's name must have 1 to 64 letters, digits, blanks, dots, hyphens or underscores. Found "
+                f"{table!r}."
             )
         self.party = party
-        self.fingerprint = fingerprint
+        self.table = table
         self.budget = budget
-        name = hashlib.sha256(f"{party}\0{fingerprint}".encode()).hexdigest()[:24]
-        self._journal = HashChain(Path(root) / name)
+        self._key = chain_key(root)
+        self._journal = open_chain(root, self.folder(root, party, table).name, witness)
         with self._journal.locked() as entries:
             self._opened(entries)
+
+    @staticmethod
+    def folder(root: Path, party: str, table: str) -> Path:
+        """Where the account of a party and a table lies."""
+        return root / hashlib.sha256(f"{party}\0{table}".encode()).hexdigest()[:24]
 
     @property
     def path(self) -> Path:
@@ -94,9 +108,12 @@ class Ledger:
         """The composed cost of every charge, released or not."""
         return sum((charge.cost for charge in self.charges()), Cost())
 
-    def check(self, cost: Cost, run: str) -> None:
-        """Refuse a run that the budget cannot cover to its end; what `run` has already spent is part of `cost`."""
-        charges = [c for c in self.charges() if c.release.run != run]
+    def check(self, cost: Cost, run: str, plan: str = "") -> None:
+        """Refuse a plan that the budget cannot cover to its end; what it has already spent is part of `cost`.
+
+        Before the plan is known, what was spent under the name of the run is taken for a part of it: a first look.
+        """
+        charges = [c for c in self.charges() if (c.release.plan != plan if plan else c.release.run != run)]
         total = sum((c.cost for c in charges), Cost()) + cost
         if not self.budget.covers(total):
             raise BudgetError(self._refusal(Release(run, self.party, 0, "the whole run", ""), charges, total))
@@ -121,6 +138,7 @@ class Ledger:
                         f"Found the key of {release.name!r}, round {release.round}, with another cost or "
                         "mechanism. Put the noise scale into the digest of the release."
                     )
+            _need_once(charges, release)
             total = sum((c.cost for c in charges), Cost()) + cost
             if not self.budget.covers(total):
                 raise BudgetError(self._refusal(release, charges, total))
@@ -152,6 +170,45 @@ class Ledger:
                     return self._checked(charge, entry.body["sha256"])
         return None
 
+    def carry(self, charges: list[Body]) -> None:
+        """Take over charges of older ledgers of the same people, once."""
+        with self._journal.locked() as entries:
+            known = {e.body["key_id"] for e in entries if e.kind == "reserve"}
+            for body in charges:
+                if body["key_id"] not in known:
+                    entries = self._journal.append(entries, "reserve", body)
+
+    def note(self, kind: str, body: Body) -> None:
+        """Record something that costs nothing, such as an act of the owner."""
+        with self._journal.locked() as entries:
+            self._journal.append(self._opened(entries), kind, body)
+
+    def notes(self, kind: str) -> list[Body]:
+        """What was recorded under this kind, in order."""
+        with self._journal.locked() as entries:
+            return [e.body for e in entries if e.kind == kind]
+
+    def receipt(self, plan: str) -> int:
+        """What a peer may keep of how far this ledger had come when a plan began; only its owner can read it."""
+        with self._journal.locked() as entries:
+            begun = [e.seq for e in entries if e.kind == "reserve" and e.body.get("plan") == plan]
+        return self._receipt(begun[0]) if begun else 0
+
+    def check_receipt(self, receipt: int) -> None:
+        """PrivacyError when a peer has seen this ledger further on than it is now; 0 for a peer that has seen none."""
+        with self._journal.locked() as entries:
+            known = {self._receipt(e.seq) for e in entries}
+        if receipt and receipt not in known:
+            raise PrivacyError(
+                f"A ledger must be the newest one. Found {self.path} with {len(known)} entries, and a receipt of a "
+                "later state at a peer: an old copy was put back. Nothing is released. Restore the newest copy."
+            )
+
+    def _receipt(self, seq: int) -> int:
+        """48 bits, which a message's number holds exactly."""
+        content = f"receipt {self.party} {self.table} {seq}".encode()
+        return int.from_bytes(hmac.new(self._key, content, hashlib.sha256).digest()[:6], "big") | 1
+
     def _checked(self, charge: Charge, expected: str) -> bytes:
         path = self._file(charge)
         content = path.read_bytes() if path.exists() else b""
@@ -167,13 +224,13 @@ class Ledger:
 
     def _opened(self, entries: list[ChainEntry]) -> list[ChainEntry]:
         """The entries with their opening; a ledger keeps the budget that it was opened with."""
-        body = {"party": self.party, "fingerprint": self.fingerprint, "budget": self.budget.encode()}
+        body = {"party": self.party, "table": self.table, "budget": self.budget.encode()}
         if not entries:
             return self._journal.append(entries, "open", body)
         if {k: entries[0].body.get(k) for k in body} != body:
             raise PrivacyError(
                 f"A ledger keeps the budget that it was opened with. Found {entries[0].body.get('budget')} "
-                f"in {self.path} and {self.budget.encode()} here. Use the first, or a new data version."
+                f"in {self.path} and {self.budget.encode()} here. Use the first."
             )
         return entries
 
@@ -192,6 +249,18 @@ class Ledger:
             f"Spending must stay within epsilon = {limits['epsilon']:g} at delta = {delta:g}. Found "
             f"epsilon = {spent:.4g} spent and {total.epsilon(delta):.4g} with this release "
             f"({release.name}, round {release.round}).{other} Nothing was released. Ask for less, or stop."
+        )
+
+
+def _need_once(charges: list[Charge], release: Release) -> None:
+    """Each release of a plan is made once: the same one with other inputs is not a part of the plan."""
+    if release.plan and any(
+        (c.release.plan, c.release.round, c.release.name) == (release.plan, release.round, release.name)
+        for c in charges
+    ):
+        raise PrivacyError(
+            f"Each release of a run is made once. Found {release.name!r}, round {release.round}, asked for again with "
+            "other inputs. Nothing was released."
         )
 
 
@@ -215,6 +284,7 @@ def _encode(charge: Charge) -> Body:
         "round": r.round,
         "name": r.name,
         "digest": r.digest,
+        "plan": r.plan,
         "mu": _number(c.mu),
         "pure": _number(c.pure),
         "slack": c.slack,
@@ -232,7 +302,7 @@ def decode_charge(body: Body) -> Charge:
         return math.inf if value is None else float(value)
 
     return Charge(
-        Release(body["run"], body["party"], body["round"], body["name"], body["digest"]),
+        Release(body["run"], body["party"], body["round"], body["name"], body["digest"], body.get("plan", "")),
         Cost(unbounded(body["mu"]), unbounded(body["pure"]), body["slack"]),
         body["mechanism"],
         body["noise"],

@@ -1,29 +1,34 @@
 """Where a party's releases are charged, drawn and kept: the one door through which private numbers leave."""
 
 import hashlib
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
-from plait._files import write_atomically
 from plait._types import Array
-from plait.errors import PrivacyError
+from plait.errors import BudgetError
 from plait.privacy.accounting import Cost
-from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.ledger.canonical import canonical_digest
+from plait.privacy.ledger.keys import read_secret
+from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
+from plait.privacy.ledger.tables import Tables, old_charges
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 
-SECRET_BYTES = 32  # bytes of the key of all noise: 256 bits, as AES-256 takes
+DEFAULT_TABLE = "people"  # the account of a folder whose owner has named no table
+UNPROTECTED = ".unprotected"  # ends the name of the account of releases without a guarantee
 
 
 class Account(Protocol):
     """Charges a release before it is computed and keeps what was released."""
 
-    def check(self, cost: Cost, run: str) -> None: ...
+    def check(self, cost: Cost, run: str, plan: str = "") -> None: ...
+
+    def receipt(self, plan: str) -> int: ...
+
+    def check_receipt(self, receipt: int) -> None: ...
 
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]
@@ -33,8 +38,14 @@ class Account(Protocol):
 class Unrecorded:
     """No ledger: a single simulated run, whose spending nobody adds up."""
 
-    def check(self, cost: Cost, run: str) -> None:
+    def check(self, cost: Cost, run: str, plan: str = "") -> None:
         """Every cost is allowed."""
+
+    def receipt(self, plan: str) -> int:
+        return 0
+
+    def check_receipt(self, receipt: int) -> None:
+        """There is no ledger that could be old."""
 
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]
@@ -52,15 +63,22 @@ class Book:
     account: Account = field(default_factory=Unrecorded)
 
     def draw(
-        self, round_: int, name: str, cost: Cost, mechanism: object, inputs: bytes, make: Callable[[Keystream], Array]
+        self,
+        round_: int,
+        name: str,
+        cost: Cost,
+        mechanism: object,
+        inputs: object,
+        make: Callable[[Keystream], Array],
+        plan: str = "",
     ) -> Array:
         """Charge, compute with this release's own noise, keep, and return the numbers, flat.
 
-        `inputs` covers all that the release depends on; the mechanism, with its noise scale, is added to it: one
-        keystream at two scales would reveal the value.
+        `inputs` is all that the release depends on; the mechanism, with its noise scale, is added to it: one
+        keystream at two scales would reveal the value.  Within a `plan` each (round, name) is released once.
         """
-        tag = hashlib.sha256(inputs + repr((mechanism, cost)).encode()).hexdigest()
-        release = Release(self.run, self.party, round_, name, tag)
+        tag = canonical_digest("release", mechanism, cost, inputs, plan).hex()
+        release = Release(self.run, self.party, round_, name, tag, plan)
 
         def compute() -> bytes:
             return np.ascontiguousarray(make(self.noise.stream(release)), dtype="<f8").tobytes()
@@ -71,49 +89,62 @@ class Book:
 
 @dataclass(frozen=True)
 class LedgerFolder:
-    """A folder that keeps each party's ledger, its stored releases and the secret of its noise.
+    """A folder that keeps each party's account, its stored releases and the secret of its noise.
 
     In a deployment every party has its own folder, which nobody else may read; in a simulation they share one.
-    `budget` is what each party will spend on one data set, over all runs.
+
+    budget    what each party will spend on the people in the table, over all runs
+    table     the name of the table: whatever rows, columns or version of it are used, they have one account
+    witness   a folder that mirrors how far each ledger has come; None for the user's own state folder
     """
 
     root: Path | str
     budget: Budget
+    table: str = DEFAULT_TABLE
+    witness: Path | str | None = None
 
-    def ledger(self, party: str, matrix: Any, guaranteed: bool) -> Ledger:
-        """The party's ledger for this data; one without a limit where nothing is guaranteed anyway."""
-        return Ledger(Path(self.root), party, data_fingerprint(matrix), self.budget if guaranteed else Unlimited())
+    def admit(self, parties: Sequence[str]) -> None:
+        """Let parties charge this table; PrivacyError for a name that the folder's owner has not opened."""
+        self._tables.admit(self.table, parties)
+
+    def open(self, party: str, because: str) -> None:
+        """The owner opens the account of a party and this table; the folder's register records it and why."""
+        self._tables.open(self.table, party, because)
+
+    def ledger(self, party: str, guaranteed: bool = True) -> Ledger:
+        """The party's account; another one, without a limit, where nothing is guaranteed anyway."""
+        bare = (
+            self._ledger(party, self.table + UNPROTECTED, Unlimited()) if self._shown(party) or not guaranteed else None
+        )
+        if not guaranteed:
+            assert bare is not None
+            return bare
+        if bare is not None and bare.charges():
+            raise BudgetError(
+                f"What was sent without a guarantee cannot be protected afterwards. Found {len(bare.charges())} such "
+                f"releases of party {party!r} from table {self.table!r}. Nothing is left to spend."
+            )
+        ledger = self._ledger(party, self.table, self.budget)
+        if self._tables.first() in (None, self.table):
+            ledger.carry(old_charges(Path(self.root), party))
+        return ledger
 
     def noise(self, party: str) -> KeyedNoise:
         """Noise under the party's persisted secret, made at first use."""
         name = hashlib.sha256(party.encode()).hexdigest()[:24]
-        return KeyedNoise(_secret(Path(self.root) / f"{name}.secret"))
+        return KeyedNoise(read_secret(Path(self.root) / f"{name}.secret"))
 
+    @property
+    def _tables(self) -> Tables:
+        return Tables(Path(self.root), self._witness)
 
-def digest(*arrays: Any) -> bytes:
-    """SHA-256 of arrays, dense or CSR, with their shapes."""
-    state = hashlib.sha256()
-    for array in arrays:
-        for part in (array.data, array.indices, array.indptr) if sp.issparse(array) else (np.asarray(array),):
-            state.update(repr((array.shape, part.shape, part.dtype.str)).encode())
-            state.update(np.ascontiguousarray(part).tobytes())
-    return state.digest()
+    @property
+    def _witness(self) -> Path | None:
+        return None if self.witness is None else Path(self.witness)
 
+    def _ledger(self, party: str, table: str, budget: Budget | Unlimited) -> Ledger:
+        return Ledger(Path(self.root), party, table, budget, self._witness)
 
-def data_fingerprint(matrix: Any) -> str:
-    """The fingerprint of a party's table."""
-    return fingerprint(digest(matrix))
-
-
-def _secret(path: Path) -> bytes:
-    if path.exists():
-        content = path.read_bytes()
-        if len(content) != SECRET_BYTES:
-            raise PrivacyError(
-                f"A noise secret must have {SECRET_BYTES} bytes. Found {len(content)} in {path}. Restore it from a "
-                "copy; with another secret every release is a new one and pays again."
-            )
-        return content
-    secret = secrets.token_bytes(SECRET_BYTES)
-    write_atomically(path, secret)
-    return _secret(path)
+    def _shown(self, party: str) -> bool:
+        """Whether there is an account of releases without a guarantee."""
+        return Ledger.folder(Path(self.root), party, self.table + UNPROTECTED).exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 from plait.errors import SettingError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.hash_chain import HashChain
+from plait.privacy.ledger.keys import chain_key
 from plait.privacy.ledger.ledger import Charge, decode_charge
 
 DEFAULT_DELTA = 1e-5  # probability at which spending is stated where the ledger has no budget: the mechanisms' default
@@ -17,7 +18,7 @@ class Spending:
     """One ledger: whose, its limit (None for none), and its charges in order."""
 
     party: str
-    fingerprint: str
+    table: str
     limit: float | None
     delta: float
     charges: tuple[Charge, ...]
@@ -46,21 +47,24 @@ class Spending:
 def read_spending(path: Path) -> list[Spending]:
     """Every ledger at or below `path`, verified; PrivacyError when one is damaged."""
     folder = path.parent if path.name == "journal.jsonl" else path
-    candidates = [folder, *sorted(p for p in folder.iterdir() if p.is_dir())] if folder.is_dir() else []
-    found = [HashChain(p) for p in candidates if (p / "journal.jsonl").exists()]
-    if not found:
+    found = sorted(p.parent for p in folder.rglob("journal.jsonl")) if folder.is_dir() else []
+    ledgers = [s for s in map(_read, found) if s is not None]
+    if not ledgers:
         raise SettingError(
             f"There must be a ledger at {path}. Found none. Name the folder that LedgerFolder(root, ...) was given, or "
             "one ledger's folder below it."
         )
-    return [_read(journal) for journal in found]
+    return ledgers
 
 
-def _read(journal: HashChain) -> Spending:
-    with journal.locked() as entries:
+def _read(folder: Path) -> Spending | None:
+    """What one chain says; None for the register of tables, and for a chain of version 1, which was carried over."""
+    if b'"version": 1' in (folder / "journal.jsonl").read_bytes().split(b"\n", 1)[0]:
+        return None
+    with HashChain(folder, chain_key(folder.parent)).locked() as entries:
         opening = entries[0].body
         charges = tuple(decode_charge(e.body) for e in entries if e.kind == "reserve")
+    if "budget" not in opening:
+        return None
     budget = opening["budget"]
-    return Spending(
-        opening["party"], opening["fingerprint"], budget["epsilon"], budget["delta"] or DEFAULT_DELTA, charges
-    )
+    return Spending(opening["party"], opening["table"], budget["epsilon"], budget["delta"] or DEFAULT_DELTA, charges)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import check_delta, epsilon_of, mu_of
-from plait.privacy.clipping import check_bounded
 from plait.problem.losses import Loss
 
 
@@ -41,6 +40,8 @@ class Mechanism(ABC):
     default_method: ClassVar[DefaultMethod] = DefaultMethod.FEWEST_ROUNDS
     guaranteed: ClassVar[bool] = False
     """Whether what is released is differentially private."""
+    covers_weights: ClassVar[bool] = True
+    """Whether scores may be made with the party's weights: a guarantee that does not cover them forbids it."""
 
     @property
     def protects(self) -> bool:
@@ -72,8 +73,16 @@ class Mechanism(ABC):
         """How many rounds are paid for; None where the number of rounds costs nothing."""
         return None
 
-    def check(self, party: str, matrix: Any) -> None:
-        """Raise PrivacyError where this table (N, d) would make the guarantee false."""
+    @property
+    def row_bound(self) -> float | None:
+        """The norm to which rows are clipped, whether the user has set one or not."""
+        return self.clip
+
+    def check(self, party: str, rows: int) -> None:
+        """Raise PrivacyError where the guarantee would be false for so many rows; no value of a row counts."""
+
+    def lint(self, party: str, matrix: Any) -> None:
+        """Raise PrivacyError where the owner of this table (N, d) seems to have made it by statistics of the data."""
 
     def part(self, count: int) -> Self:
         """The mechanism that may be used `count` times at the price of this one."""
@@ -95,17 +104,22 @@ class GuaranteedMechanism(Mechanism):
     def sentence(self) -> str:
         return self.guarantee
 
-    def check(self, party: str, matrix: Any) -> None:
-        """Refuse a loose delta, unbounded rows, and columns that were scaled by statistics of the data."""
-        check_delta(self.delta, matrix.shape[0])
+    @property
+    def row_bound(self) -> float:
+        return self.clip or 1.0
+
+    def check(self, party: str, rows: int) -> None:
+        """Refuse a loose delta."""
+        check_delta(self.delta, rows)
+
+    def lint(self, party: str, matrix: Any) -> None:
+        """Refuse columns that were scaled by statistics of the data; only where all parties are one process."""
         if _looks_standardised(matrix):
             raise PrivacyError(
                 f"party {party!r}: a private run needs columns scaled by public constants. Found every column with "
                 "mean 0 and standard deviation 1, as statistics of the data make it: one record moves them, and nobody "
                 "paid for that. Use plait.privacy.PublicRanges(low, high) on the raw columns."
             )
-        if self.clip is None:
-            check_bounded(matrix, party)
 
     def part(self, count: int) -> Self:
         """mu / sqrt(count); 1e-4 of it is kept for discrete noise."""
@@ -116,7 +130,8 @@ class GuaranteedMechanism(Mechanism):
 def _looks_standardised(matrix: Any) -> bool:
     if sp.issparse(matrix):
         return False
-    mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
+    with np.errstate(all="ignore"):  # a huge value is no reason to stop or to warn
+        mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
     varies = spread > 1e-12
     close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)
     return bool(varies.any() and close[varies].all())

@@ -18,7 +18,8 @@ from scipy.optimize import brentq
 from plait._types import Array
 from plait.privacy.accounting import Cost
 from plait.privacy.clipping import ClippedRows
-from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.ledger.canonical import canonical_digest
+from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.helper_mixing import CLIP, Layout, Sketch
 from plait.privacy.mechanisms.noisy_newton import NoisyNewton
 from plait.privacy.mechanisms.recommended import Plan, Recommended
@@ -63,18 +64,19 @@ class Lesson:
         top = float(found.max())
         return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else self.weights + 0.0
 
-    def digest(self) -> bytes:
-        return digest(self.labels, self.offset, self.weights) + repr(self.loss).encode()
-
 
 @dataclass(frozen=True, eq=False)
 class Helper:
-    """A helper before its fit: its rows, its penalty, the releases it will make, and where they are charged."""
+    """A helper before its fit: its rows, its penalty, the releases it will make, and where they are charged.
+
+    `known` is the digest of all that these releases depend on; it names the plan in the ledger.
+    """
 
     rows: ClippedRows
     penalty: Penalty
     plan: Plan
     book: Book
+    known: bytes
 
     @classmethod
     def of(
@@ -83,8 +85,9 @@ class Helper:
         """The helper with a plan that its budget covers to the end, or a refusal before anything is computed."""
         bound = lesson.gradient_bound(mechanism.gradient_clip)
         plan = mechanism.plan(*rows.shape, float(lesson.curvature(bound).max()), bound, sketch=sketch)
-        book.account.check(plan.cost, book.run)
-        return cls(rows, penalty, plan, book)
+        known = canonical_digest(book.run, book.party, rows, penalty, mechanism, lesson, plan)
+        book.account.check(plan.cost, book.run, known.hex())
+        return cls(rows, penalty, plan, book, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +107,11 @@ class HelperFit:
 def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     """A helper's weights from noisy releases of its rows."""
     rows, plan, book = helper.rows, helper.plan, helper.book
-    known = digest(rows.matrix) + lesson.digest() + repr(helper.penalty).encode()
+    known, name = helper.known, helper.known.hex()
     curvature = lesson.curvature(plan.gradient.bound)
     charges = plan.joint.charges
     triangle = book.draw(
-        0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream)
+        0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream), name
     )
     newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma)
     state = newton.start()
@@ -119,26 +122,27 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
             "gradient",
             charges[k],
             plan.gradient,
-            known + state.weights.tobytes(),
+            (known, state.weights),
             lambda stream, slopes=slopes: plan.gradient.release(rows, slopes, stream),  # type: ignore[misc]
+            name,
         )
         state = newton.step(state, gradient, plan.gradient.sigma, helper.penalty, lesson.records)
-    return HelperFit(state.weights, newton.energy(state.weights), plan, _scores(helper, state.weights, known))
+    return HelperFit(state.weights, newton.energy(state.weights), plan, _scores(helper, state.weights))
 
 
-def _scores(helper: Helper, weights: Array, known: bytes) -> Array | None:
+def _scores(helper: Helper, weights: Array) -> Array | None:
     """One noisy, clipped score per record, where the plan pays for it."""
     query = helper.plan.scores
     if query is None:
         return None
-    inputs = known + weights.tobytes()
     return helper.book.draw(
         helper.plan.gradients + 2,
         "scores",
         query.cost,
         query,
-        inputs,
+        (helper.known, weights),
         lambda stream: query.release(helper.rows, weights, stream),
+        helper.known.hex(),
     )
 
 
@@ -153,8 +157,9 @@ def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layo
         "sketch",
         query.cost,
         query,
-        digest(rows.matrix, curvature, fit.weights, layout.sign, layout.bucket),
+        (helper.known, curvature, fit.weights, layout),
         lambda stream: query.release(scores, layout.bucket, layout.sign, rows.bits, stream),
+        helper.known.hex(),
     )
     # The energy is a sum of squares in units of B, the sums are in units of B: bring both to squares.
     return Sketch(released[:-1], float(released[-1]) * bound, query.sigma)

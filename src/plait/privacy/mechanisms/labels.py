@@ -7,29 +7,25 @@ two classes this is pi = 1 / (1 + e^eps) and (t' - pi) / (1 - 2 pi).
 
 Regression: the label is clipped to public bounds and gets discrete Laplace noise of scale (high - low) / eps.
 
-Both are pure epsilon-DP for the label of a record (replace it by any other), in all uses to come. A second
-draw on the same labels would be a second release, so the draw is stored with the data version and read back.
+Both are pure epsilon-DP for the label of a record (replace it by any other), in all uses to come, because the noise
+is permanent: see `plait.privacy.mechanisms.permanent`.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from plait._checks import need_types
-from plait._files import write_atomically
-from plait.errors import InputError, PrivacyError, SettingError
+from plait.errors import InputError, SettingError
 from plait.privacy.accounting import Cost, check_epsilon
-from plait.privacy.ledger.ledger import Ledger, fingerprint
 from plait.privacy.mechanisms.base import Draw, LabelMechanism
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor
 from plait.privacy.mechanisms.wording import labels_protected
-from plait.privacy.noise import Keystream, Noise, Release, discrete_laplace
+from plait.privacy.noise import Keystream, discrete_laplace
 from plait.problem.losses import Logistic, Loss
 
 Floats = NDArray[np.float64]
@@ -54,6 +50,7 @@ class RandomisedResponse(LabelMechanism):
 
     epsilon: float
     classes: int = 2
+    batched: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         need_types(self)
@@ -169,6 +166,7 @@ class NoisyLabel(LabelMechanism):
     epsilon: float
     low: float
     high: float
+    batched: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         need_types(self)
@@ -213,36 +211,3 @@ def _need_logistic(loss: Loss) -> None:
             f"RandomisedResponse needs plait.Logistic(), because other losses have no unbiased form here. Found "
             f"{loss!r}. A numeric label is protected by NoisyLabel(epsilon, low, high)."
         )
-
-
-def private_labels(
-    mechanism: RandomisedResponse | NoisyLabel,
-    labels: ArrayLike,
-    ledger: Ledger,
-    noise: Noise,
-    store: Path,
-) -> Floats:
-    """The noised labels of a data version: drawn, charged and stored once, then read back for ever."""
-    values = np.asarray(labels, dtype=np.float64)
-    version = fingerprint(values.tobytes(), repr(mechanism).encode())
-    if store.exists():
-        return _read(store, version, values.size)
-    release = Release("labels", ledger.party, 0, "labels", version)
-
-    def draw() -> bytes:
-        drawn = np.asarray(mechanism.release(values, noise.stream(release)), dtype=np.float64)
-        return json.dumps({"version": 1, "labels": version, "values": drawn.tolist()}).encode()
-
-    content = ledger.release(release, mechanism.cost, repr(mechanism), noise, draw)
-    write_atomically(store, content)
-    return _read(store, version, values.size)
-
-
-def _read(store: Path, version: str, records: int) -> Floats:
-    content = json.loads(store.read_bytes())
-    if content.get("version") != 1 or content.get("labels") != version or len(content["values"]) != records:
-        raise PrivacyError(
-            f"Labels are noised once per data version. Found {store} drawn for other labels or settings. "
-            "Keep using those, or store the new version elsewhere, which pays again."
-        )
-    return np.asarray(content["values"], dtype=np.float64)

@@ -85,6 +85,7 @@ class MechanismA(GuaranteedMechanism):
     output_bound: float = 2.0
     residual: float = 1e-6
     clip: float | None = None
+    covers_weights: ClassVar[bool] = False
     rest: Penalty = field(default_factory=NoPenalty)
     scale: float = 1.0
 

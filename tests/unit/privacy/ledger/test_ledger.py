@@ -112,7 +112,7 @@ def test_a_release_without_guarantee_needs_an_unlimited_ledger(tmp_path: Path) -
     assert ledger.spent().epsilon(1e-5) == math.inf
     entry = json.loads(ledger.path.read_text().splitlines()[1])
     assert entry["body"]["guarantee"] == "none"
-    assert entry["version"] == 1
+    assert entry["version"] == 2
 
 
 def test_test_noise_is_recorded(tmp_path: Path) -> None:
@@ -127,12 +127,12 @@ def test_a_ledger_keeps_its_budget(tmp_path: Path) -> None:
         Ledger(tmp_path, "bank", DATA, Budget(5.0))
 
 
-def test_each_party_and_each_data_set_has_its_own_ledger(tmp_path: Path) -> None:
+def test_each_party_and_each_table_has_its_own_ledger(tmp_path: Path) -> None:
     paths = {Ledger(tmp_path, p, f, BUDGET).path for p in ("bank", "shop") for f in (DATA, fingerprint(b"other"))}
     assert len(paths) == 4
     with pytest.raises(PrivacyError, match="own party"):
         Ledger(tmp_path, "shop", DATA, BUDGET).reserve(release(1), TENTH, "R", NOISE)
-    with pytest.raises(SettingError, match="fingerprint"):
+    with pytest.raises(SettingError, match="table"):
         Ledger(tmp_path, "bank", "../escape", BUDGET)
 
 

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare, laplace
+from scipy.stats import chisquare, ks_2samp, laplace
 
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
-from plait.privacy.ledger.ledger import Budget, Ledger, fingerprint
-from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.ledger.ledger import Budget, Ledger
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
+from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Keystream, Release
 from plait.problem.losses import Logistic
@@ -77,27 +78,54 @@ def test_regression_labels_get_laplace_noise_of_the_range() -> None:
     assert mechanism.cost.pure <= 0.5
 
 
-def test_labels_are_drawn_once_and_read_back(tmp_path: Path) -> None:
-    labels = np.arange(200) % 2
-    ledger = Ledger(tmp_path, "bank", fingerprint(b"labels"), Budget(1.0))
-    store = tmp_path / "labels.json"
-    mechanism = RandomisedResponse(1.0)
-    first = private_labels(mechanism, labels, ledger, KeyedNoise(), store)
-    again = private_labels(mechanism, labels, ledger, KeyedNoise(), store)
-    assert np.array_equal(first, again)
+def test_noise_is_permanent_by_id_and_label(tmp_path: Path) -> None:
+    noise, mechanism = KeyedNoise(), RandomisedResponse(1.0)
+    ids, labels = [f"p{i}" for i in range(400)], (np.arange(400) % 2).astype(float)
+    ledger = Ledger(tmp_path, "bank", "people", Budget(2.0))
+    permanent = PermanentLabels(noise, "bank", "people", ledger)
+    first = permanent.draw(mechanism, labels, ids)
+    some = np.random.default_rng(0).permutation(400)[:300]
+    again = permanent.draw(mechanism, labels[some], [ids[i] for i in some])
+    assert np.array_equal(again, first[some]), "other rows in another order report the same"
     assert ledger.spent().epsilon(1e-5) == 1.0
-    with pytest.raises(PrivacyError, match="once per data version"):
-        private_labels(RandomisedResponse(0.5), labels, ledger, KeyedNoise(), store)
+    changed = labels.copy()
+    changed[7] = 1 - changed[7]
+    third = permanent.draw(mechanism, changed, ids)
+    assert np.array_equal(np.delete(third, 7), np.delete(first, 7))
+    assert ledger.spent().epsilon(1e-5) == 2.0, "a second label of one id is a second release"
+    permanent.draw(mechanism, labels, ids)
+    assert len(ledger.charges()) == 2
     with pytest.raises(BudgetError):
-        private_labels(mechanism, labels, ledger, KeyedNoise(), tmp_path / "other.json")
+        permanent.draw(RandomisedResponse(0.5), labels, ids)
+    assert np.array_equal(permanent.draw(mechanism, labels, ids), first), "a refused draw leaves nothing behind"
 
 
-def test_lost_labels_come_back_from_the_ledger_for_free(tmp_path: Path) -> None:
-    labels, noise = np.arange(50) % 2, KeyedNoise()
-    ledger = Ledger(tmp_path, "bank", fingerprint(b"labels"), Budget(1.0))
-    first = private_labels(RandomisedResponse(1.0), labels, ledger, noise, tmp_path / "a.json")
-    again = private_labels(RandomisedResponse(1.0), labels, ledger, noise, tmp_path / "b.json")
-    assert np.array_equal(first, again)
+def test_without_ids_every_labels_vector_is_charged(tmp_path: Path) -> None:
+    labels = (np.arange(50) % 2).astype(float)
+    ledger = Ledger(tmp_path, "bank", "people", Budget(1.0))
+    permanent = PermanentLabels(KeyedNoise(), "bank", "people", ledger)
+    first = permanent.draw(RandomisedResponse(1.0), labels, None)
+    assert np.array_equal(first, permanent.draw(RandomisedResponse(1.0), labels, None))
+    with pytest.raises(BudgetError):
+        permanent.draw(RandomisedResponse(1.0), labels[1:], None)
+
+
+def test_a_lost_list_of_reported_labels_is_noticed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "bank", "people", Budget(1.0))
+    permanent = PermanentLabels(KeyedNoise(), "bank", "people", ledger)
+    permanent.draw(RandomisedResponse(1.0), np.zeros(3), ["a", "b", "c"])
+    next(ledger.path.parent.glob("labels-*.bin")).unlink()
+    with pytest.raises(PrivacyError, match="list of reported labels"):
+        permanent.draw(RandomisedResponse(1.0), np.ones(3), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("mechanism", [RandomisedResponse(1.0, 3), NoisyLabel(1.0, 0.0, 2.0)], ids=repr)
+def test_permanent_noise_has_the_law_of_its_mechanism(mechanism: RandomisedResponse | NoisyLabel) -> None:
+    count = 4000
+    labels, ids = np.ones(count), [f"p{i}" for i in range(count)]
+    drawn = PermanentLabels(KeyedNoise(), "bank", "people").draw(mechanism, labels, ids)
+    other = np.asarray(mechanism.release(labels, stream()), dtype=float)
+    assert ks_2samp(drawn, other).pvalue > 1e-4
 
 
 def test_unusable_labels_and_settings_are_refused() -> None:

@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,12 +151,21 @@ def test_a_row_depends_on_nothing_but_itself() -> None:
 
 
 def test_unusable_features_are_refused() -> None:
-    with pytest.raises(InputError, match="row 1"):
-        ClippedRows.of([[1.0, 2.0], [np.nan, 0.0]])
     with pytest.raises(InputError, match="shape"):
         ClippedRows.of(np.zeros((0, 3)))
     with pytest.raises(InputError, match="radius"):
         ClippedRows.of([[1.0]], radius=0.0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e-320])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_no_row_stops_the_clip(value: float, sparse: bool) -> None:
+    rows = np.array([[1.0, 2.0], [value, 0.5]])
+    clipped = ClippedRows.of(sp.csr_matrix(rows) if sparse else rows)
+    found = clipped.matrix.toarray() if sparse else clipped.matrix
+    assert np.isfinite(found).all()
+    assert np.linalg.norm(found, axis=1).max() <= 1
+    assert np.array_equal(found[0], ClippedRows.of([[1.0, 2.0], [0.0, 0.0]]).matrix[0]), "other rows do not notice"
 
 
 def test_a_budget_that_rounding_alone_would_take_is_refused() -> None:

@@ -1,0 +1,31 @@
+"""What a deployed run shows to others without protection, and whether the owner of it has accepted that."""
+
+from collections.abc import Callable, Iterator
+
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.party_privacy import guaranteed
+from plait.errors import PrivacyError
+
+
+def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
+    """Each thing that this party would show, as the option of its file that accepts it and a sentence."""
+    label_party = job.coordinator.name
+    if file.name == label_party and job.policy.labels is None and set(job.parties) - {label_party}:
+        others = ", ".join(name for name in job.parties if name != label_party)
+        yield "accept_labels_shown", f"this run shows every label to {others}, from the first round on"
+    if file.name in job.parties and file.name != label_party and not guaranteed(job, file.name):
+        yield (
+            "accept_scores_shown",
+            f"this run shows {file.name}'s partial score of every record to {label_party}, in every round",
+        )
+
+
+def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
+    """Say what will be shown; PrivacyError unless the party's own file accepts all of it."""
+    for option, sentence in shown(job, file):
+        say(f"{file.name}: {sentence}")
+        if not getattr(file.trust, option):
+            raise PrivacyError(
+                f"what a party shows unprotected must be accepted in its own file. Found that {sentence}, and no "
+                f"trust.{option} = true in {file.name}.toml. Accept it there, or ask for a job with [privacy]."
+            )

@@ -1,0 +1,85 @@
+"""How many scores a party gives away: per minute, per id and per run, kept on disk, the same on every path.
+
+One file per party, beside its party file.  A restart, a reconnection or a second program starts no new allowance.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.deployment.job_file import PartyFile
+from plait.deployment.settings import TrustOptions
+from plait.errors import StorageError
+
+_WAIT = 30.0  # seconds for which a program waits for another one that writes the same file
+_TABLES = """
+create table if not exists minute (one integer primary key check (one = 1), left_over real, seen real);
+create table if not exists runs (run text primary key, given integer);
+create table if not exists ids (run text, id text, given integer, primary key (run, id));
+"""
+
+
+class ScoreLimits:
+    """A party's allowance of scores; all programs of the party share it."""
+
+    def __init__(self, path: Path, trust: TrustOptions) -> None:
+        self._path = path
+        self._trust = trust
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def of(cls, file: PartyFile) -> "ScoreLimits":
+        return cls(file.path(f"{file.name}.scores.sqlite"), file.trust)
+
+    def take(self, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:
+        """Which of these ids may be scored now; None when there have been too many in this minute.
+
+        Every id that is asked for counts, known or not: the limit says nothing about the ids.
+        """
+        try:
+            with closing(sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None)) as store:
+                store.executescript(_TABLES)
+                store.execute("begin immediate")
+                allowed = self._take(store, run, ids)
+                store.execute("commit")
+                return allowed
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"a party must count the scores that it gives, or it gives none. Found {self._path}: {error}."
+            ) from error
+
+    def _take(self, store: sqlite3.Connection, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:
+        if not self._minute(store, len(ids)):
+            return None
+        row = store.execute("select given from runs where run = ?", (run,)).fetchone()
+        given = (row[0] if row else 0) + len(ids)
+        if self._trust.max_scores and given > self._trust.max_scores:
+            return np.zeros(len(ids), dtype=np.bool_)
+        store.execute("insert or replace into runs values (?, ?)", (run, given))
+        return np.array([self._id(store, run, name) for name in ids], dtype=np.bool_)
+
+    def _id(self, store: sqlite3.Connection, run: str, name: str) -> bool:
+        row = store.execute("select given from ids where run = ? and id = ?", (run, name)).fetchone()
+        given = (row[0] if row else 0) + 1
+        if self._trust.scores_per_id and given > self._trust.scores_per_id:
+            return False
+        store.execute("insert or replace into ids values (?, ?, ?)", (run, name, given))
+        return True
+
+    def _minute(self, store: sqlite3.Connection, count: int) -> bool:
+        """Whether `count` more fit into the allowance, which fills up again at max_queries a minute."""
+        most = self._trust.max_queries
+        if most == 0:
+            return True
+        now = time.time()
+        row = store.execute("select left_over, seen from minute").fetchone()
+        left, seen = row if row else (float(most), now)
+        left = min(float(most), left + max(0.0, now - seen) * most / 60)
+        fits = count <= left
+        store.execute("insert or replace into minute values (1, ?, ?)", (left - count if fits else left, now))
+        return fits

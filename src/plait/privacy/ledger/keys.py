@@ -1,0 +1,44 @@
+"""The secrets below a ledger folder: the key of its chains, and the secrets of the parties' noise."""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from plait._files import write_atomically
+from plait.errors import PrivacyError
+from plait.privacy.ledger.hash_chain import HashChain
+from plait.privacy.ledger.witness import Witness, default_witness
+
+SECRET_BYTES = 32  # of every secret: the key length of HMAC-SHA256 and AES-256
+
+
+def open_chain(root: Path, name: str, witness: Path | None = None) -> HashChain:
+    """The keyed chain `name` below `root`, with its counter at the witness."""
+    key = chain_key(root)
+    watched = hmac.new(key, f"witness {name}".encode(), hashlib.sha256).hexdigest()[:32]
+    return HashChain(Path(root) / name, key, Witness(witness or default_witness(), watched))
+
+
+def chain_key(root: Path) -> bytes:
+    """The key of all chains below `root`; a copy of the folder has the same, and so the same witness."""
+    return hmac.new(read_secret(Path(root) / "ledger.key"), b"plait ledger chain", hashlib.sha256).digest()
+
+
+def read_secret(path: Path) -> bytes:
+    """The secret in this file, made at first use; of two processes that make it, the first wins."""
+    if not path.exists():
+        made = path.with_name(f"{path.name}.{os.getpid()}.new")
+        write_atomically(made, secrets.token_bytes(SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(made, path)
+        made.unlink()
+    content = path.read_bytes()
+    if len(content) != SECRET_BYTES:
+        raise PrivacyError(
+            f"A secret must have {SECRET_BYTES} bytes. Found {len(content)} in {path}. Restore it from a copy; with "
+            "another secret every release is a new one and pays again."
+        )
+    return content

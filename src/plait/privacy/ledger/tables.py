@@ -1,0 +1,82 @@
+"""Which tables a ledger folder keeps accounts of, and whose: a new one is opened by an act of the owner.
+
+The first run in a folder opens its table for the parties that protect something in it.  After that, a party or a table
+that the folder does not know is refused: under another name the same people would get a second budget.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plait.errors import PrivacyError
+from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
+from plait.privacy.ledger.keys import open_chain
+
+_FIRST = "first run"
+LABEL_HOLDER = "label holder"  # whose account is of labels; every table has one
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The register of one ledger folder."""
+
+    root: Path
+    witness: Path | None = None
+
+    def admit(self, table: str, parties: Sequence[str]) -> None:
+        """Let these parties charge this table: the first that the folder sees, or one that its owner has opened."""
+        with self._chain.locked() as entries:
+            known = _accounts(entries)
+            missing = [name for name in parties if (table, name) not in known]
+            if not missing:
+                return
+            labels = missing == [LABEL_HOLDER] and any(t == table for t, _ in known)
+            if known and not labels and not _labels_only(known, table):
+                raise PrivacyError(_refusal(self.root, known, table, missing[0]))
+            self._chain.append(entries, "table", {"table": table, "parties": list(parties), "by": _FIRST})
+
+    def open(self, table: str, party: str, because: str) -> None:
+        """The owner says that these are other people, or another holder of columns, and why."""
+        if not because.strip():
+            raise PrivacyError("A new account must say why these people are not those of the others. Found no reason.")
+        with self._chain.locked() as entries:
+            body = {"table": table, "parties": [party], "by": "owner", "because": because}
+            self._chain.append(entries, "table", body)
+
+    def first(self) -> str | None:
+        """The name of the table that was opened first."""
+        with self._chain.locked() as entries:
+            return str(entries[0].body["table"]) if entries else None
+
+    @property
+    def _chain(self) -> HashChain:
+        return open_chain(self.root, "tables", self.witness)
+
+
+def old_charges(root: Path, party: str) -> list[Body]:
+    """What a party's ledgers of version 1, one per version of its data, had charged."""
+    found: list[Body] = []
+    for path in sorted(root.glob("*/journal.jsonl")):
+        if b'"version": 1' in path.read_bytes().split(b"\n", 1)[0]:
+            with HashChain(path.parent).locked() as entries:
+                if entries and entries[0].body.get("party") == party:
+                    found += [e.body for e in entries if e.kind == "reserve"]
+    return found
+
+
+def _accounts(entries: list[ChainEntry]) -> set[tuple[str, str]]:
+    return {(e.body["table"], name) for e in entries for name in e.body["parties"]}
+
+
+def _labels_only(known: set[tuple[str, str]], table: str) -> bool:
+    """Whether the folder has this table only, and so far for its labels alone."""
+    return known == {(table, LABEL_HOLDER)}
+
+
+def _refusal(root: Path, known: set[tuple[str, str]], table: str, party: str) -> str:
+    listed = ", ".join(f"{name!r} with table {t!r}" for t, name in sorted(known))
+    return (
+        f"A ledger folder charges the accounts that it has. Found party {party!r} with table {table!r}, and {root} "
+        f"keeps {listed}. The same people under another name have the same account: use its names. For other people "
+        f"the owner opens an account: plait privacy open {root} --table NAME --party NAME --because TEXT."
+    )

@@ -1,0 +1,71 @@
+"""A second place that remembers how far a ledger had come, so that an old copy of it is noticed.
+
+Beside every entry the ledger's counter and its last seal are written to the witness, which lies in another folder,
+best on another disk.  A ledger that is behind its witness was rolled back, or is a copy of one that went on elsewhere.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from plait._files import write_atomically
+from plait.errors import PrivacyError
+from plait.privacy.ledger.hash_chain import ChainEntry
+
+
+def default_witness() -> Path:
+    """The folder of a user's own that outlives a job's folder: PLAIT_STATE, else the XDG state folder."""
+    given = os.environ.get("PLAIT_STATE")
+    if given:
+        return Path(given)
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "plait" / "witness"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The mirrored counter of one chain, `name` being known to the owner of its key only."""
+
+    folder: Path
+    name: str
+
+    def check(self, entries: list[ChainEntry]) -> None:
+        """PrivacyError where the chain is older than what was written here, or another one."""
+        seen = self._read()
+        if seen is None:
+            return
+        seq, seal = seen
+        if len(entries) < seq or (seq and entries[seq - 1].hash != seal):
+            raise PrivacyError(
+                f"A ledger must be the newest one, or what was spent since is forgotten. Found {len(entries)} entries, "
+                f"and {seq} at its witness {self.path}: an old copy was put back, or two copies are in use. Nothing "
+                "is released. Restore the newest copy of the ledger's folder, and use one copy only."
+            )
+
+    def note(self, entries: list[ChainEntry]) -> None:
+        """Remember how far the chain has come."""
+        content = {"version": 1, "seq": len(entries), "seal": entries[-1].hash}
+        try:
+            write_atomically(self.path, json.dumps(content).encode())
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.name}.json"
+
+    def _read(self) -> tuple[int, str] | None:
+        try:
+            content = json.loads(self.path.read_bytes())
+            return int(content["seq"]), str(content["seal"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> PrivacyError:
+        return PrivacyError(
+            f"The witness of a ledger must be a file that plait can read and write. Found {self.path}: {error}. Name "
+            "another folder: privacy.ledger_witness in the party file, or LedgerFolder(..., witness=)."
+        )

@@ -1,0 +1,187 @@
+"""Faults put into the shipped code, one at a time: each must make a probe fail, or the audit is blind to it."""
+
+import importlib
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plait.methods.private.pass_messages import Step
+from plait.privacy.accounting import Cost
+from plait.privacy.mechanisms.permanent import RecordStream
+from plait.privacy.noise import Keystream
+from plait.studies import privacy_probes as probes
+
+Probe = Callable[[], bool]
+
+PROBES: tuple[tuple[str, Probe], ...] = (
+    ("the whole private pass: noise against independent sensitivities", probes.one_pass),
+    ("noisy shares", probes.noisy_shares),
+    ("one account for the same people", probes.one_account),
+    ("the newest ledger, with its key", probes.newest_ledger),
+    ("permanent labels", probes.permanent_labels),
+    ("a helper's steps, each once", probes.helper_order),
+    ("digests of everything", probes.digests),
+    ("scores that are covered", probes.covered_scores),
+    ("limits of scores", probes.score_limits),
+    ("rows that stop nothing, errors that say nothing", probes.quiet),
+)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A fault: `make` gets what stands at `where` ("module:name" or "module:Class.name") and returns the faulty one."""
+
+    name: str
+    where: str
+    make: Callable[[Any], Any]
+    probe: Probe
+
+    def caught(self) -> bool:
+        """Whether the probe fails, or cannot even run, with the fault in place."""
+        with self.applied():
+            try:
+                return not self.probe()
+            except Exception:
+                return True
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        module, _, path = self.where.partition(":")
+        owner: Any = importlib.import_module(f"plait.{module}")
+        *parents, last = path.split(".")
+        for name in parents:
+            owner = getattr(owner, name)
+        original = owner.__dict__[last]
+        setattr(owner, last, self.make(original))
+        try:
+            yield
+        finally:
+            setattr(owner, last, original)
+
+
+def _constant(value: Any) -> Callable[[Any], Any]:
+    """A method that does nothing but return this."""
+    return lambda original: lambda *args, **kwargs: value
+
+
+def _property(value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda original: property(lambda self: value(self))
+
+
+def _scaled(factor: float) -> Callable[[Any], Any]:
+    """A property that gives this many times the true value."""
+    return lambda original: property(lambda self: factor * original.fget(self))
+
+
+def _clean(original: Any) -> Any:
+    """A release without its noise."""
+    return lambda self, *args: self.value(*args[:-1]) * self.unit
+
+
+def _unclipped(original: Any) -> Any:
+    return classmethod(lambda cls, matrix, radius=1.0: cls(np.asarray(matrix, dtype=float) / radius, 20))
+
+
+def _without(position: int) -> Callable[[Any], Any]:
+    """A digest that leaves out one of its values."""
+    return lambda original: lambda *values: original(*values[:position], *values[position + 1 :])
+
+
+def _fresh_secret(original: Any) -> Any:
+    def made(self: RecordStream, key: bytes, records: Any) -> None:
+        original(self, secrets.token_bytes(32), records)
+
+    return made
+
+
+def _uncharged_second(original: Any) -> Any:
+    def reserve(self: Any, release: Any, cost: Cost, mechanism: str, noise: Any) -> Any:
+        known = [c for c in self.charges() if c.release.name == release.name and c.release.round == release.round]
+        return known[0] if known else original(self, release, cost, mechanism, noise)
+
+    return reserve
+
+
+def _clean_cache(original: Any) -> Any:
+    def respond(self: Any, state: Any, broadcast: Any) -> Any:
+        after, share = original(self, state, broadcast)
+        return type(after)(self.rows.forward(after.x), after.x, after.plan, after.round), share
+
+    return respond
+
+
+_PRIVACY = "privacy.mechanisms"
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("half the noise", "privacy.noise:discrete_gaussian", lambda f: lambda *a: f(*a) // 2, probes.one_pass),
+    Mutation("no clip of rows", "privacy.clipping:ClippedRows.of", _unclipped, probes.one_pass),
+    Mutation("no clip of slopes", f"{_PRIVACY}.releases:NoisyGradient.value",
+             lambda f: lambda self, rows, q: rows.adjoint(q / self.bound), probes.one_pass),
+    Mutation("the adjacency factor forgotten", "privacy.clipping:Adjacency.factor", _property(lambda s: 1.0),
+             probes.one_pass),
+    Mutation("an un-noised Gram matrix", f"{_PRIVACY}.releases:NoisyGram.release", _clean, probes.one_pass),
+    Mutation("un-noised gradients", f"{_PRIVACY}.releases:NoisyGradient.release", _clean, probes.one_pass),
+    Mutation("un-noised scores", f"{_PRIVACY}.releases:NoisyScores.release", _clean, probes.one_pass),
+    Mutation("an un-noised sketch", f"{_PRIVACY}.releases:NoisySketch.release", _clean, probes.one_pass),
+    Mutation("scores that are not clipped", f"{_PRIVACY}.releases:NoisyScores.value",
+             lambda f: lambda self, rows, x: rows.forward(x / self.bound), probes.one_pass),
+    Mutation("noise for a smaller unit", f"{_PRIVACY}.releases:NoisyRelease._noisy",
+             lambda f: lambda self, v, s: (v + 0.5 * (self.grid.noisy(v, s) - v)) * self.unit, probes.one_pass),
+    Mutation("one noise for all releases", "privacy.noise:KeyedNoise.stream",
+             lambda f: lambda self, release: Keystream(self.secret), probes.one_pass),
+    Mutation("gradients charged as if rows were blanked", f"{_PRIVACY}.joint_sensitivity:Joint._shift_square",
+             lambda f: lambda self, k: k / self.gradient.grid.sigma**2 + 1 / self.gram.grid.sigma**2, probes.one_pass),
+    Mutation("a sketch for half its sensitivity", f"{_PRIVACY}.releases:_sketch_sensitivity", _constant(0.5),
+             probes.one_pass),
+    Mutation("a plan for twice the epsilon", f"{_PRIVACY}.recommended:_largest",
+             lambda f: lambda build, e, d: f(build, 2 * e, d), probes.one_pass),
+    Mutation("MechanismA: half the sensitivity", f"{_PRIVACY}.noisy_admm:MechanismA.sensitivity", _scaled(0.5),
+             probes.noisy_shares),
+    Mutation("MechanismA: a round asked for twice", "methods.private.noisy_shares:AdmmSide._target",
+             lambda f: lambda self, state, b: state.released - b.vector, probes.noisy_shares),
+    Mutation("MechanismA: goes on from the clean share", "methods.private.noisy_shares:AdmmSide.respond", _clean_cache,
+             probes.noisy_shares),
+    Mutation("a budget that covers everything", "privacy.ledger.ledger:Budget.covers", _constant(True),
+             probes.one_account),
+    Mutation("an uncharged second release", "privacy.ledger.ledger:Ledger.reserve", _uncharged_second,
+             probes.one_account),
+    Mutation("a plan that is not checked as a whole", "privacy.ledger.ledger:Ledger.check",
+             lambda f: lambda self, cost, run, plan="": None, probes.one_account),
+    Mutation("a new account for any new name", "privacy.ledger.tables:Tables.admit", _constant(None),
+             probes.one_account),
+    Mutation("a new account for any version of the data", "privacy.ledger.ledger:Ledger.folder",
+             lambda f: staticmethod(lambda root, party, table: root / secrets.token_hex(12)), probes.one_account),
+    Mutation("a witness that is not asked", "privacy.ledger.witness:Witness.check", _constant(None),
+             probes.newest_ledger),
+    Mutation("a chain without its key", "privacy.ledger.keys:chain_key", _constant(b"no such key" * 3),
+             probes.newest_ledger),
+    Mutation("labels drawn anew", f"{_PRIVACY}.permanent:RecordStream.__init__", _fresh_secret,
+             probes.permanent_labels),
+    Mutation("label noise that does not know epsilon", f"{_PRIVACY}.permanent:canonical_digest", _without(2),
+             probes.permanent_labels),
+    Mutation("changed labels reported for nothing", f"{_PRIVACY}.permanent:PermanentLabels._levels",
+             lambda f: lambda self, *a, **k: ([], lambda: None), probes.permanent_labels),
+    Mutation("labels that lie half as often", f"{_PRIVACY}.labels:RandomisedResponse.lie", _scaled(0.5),
+             probes.permanent_labels),
+    Mutation("half the noise on numeric labels", f"{_PRIVACY}.labels:NoisyLabel._scale",
+             lambda f: property(lambda self: f.fget(self) // 2), probes.permanent_labels),
+    Mutation("a helper that answers in any order", "methods.private.pass_parties:HelperSide._next",
+             lambda f: lambda self, state, b: Step(int(b.scalars[0])), probes.helper_order),
+    Mutation("a ledger that repeats a release of a plan", "privacy.ledger.ledger:_need_once", _constant(None),
+             probes.helper_order),
+    Mutation("a digest without arrays", "privacy.ledger.canonical:_feed_array", _constant(None), probes.digests),
+    Mutation("a digest without the mechanism", f"{_PRIVACY}.helper_fit:canonical_digest", _without(4), probes.digests),
+    Mutation("a digest without the penalty", f"{_PRIVACY}.helper_fit:canonical_digest", _without(3), probes.digests),
+    Mutation("uncovered weights scored with", f"{_PRIVACY}.noisy_admm:MechanismA.covers_weights",
+             lambda value: True, probes.covered_scores),
+    Mutation("class weights from true labels", "estimators.classifiers:_check_class_weight", _constant(None),
+             probes.covered_scores),
+    Mutation("no limit per minute", "deployment.score_limits:ScoreLimits._minute", _constant(True),
+             probes.score_limits),
+    Mutation("no limit per id", "deployment.score_limits:ScoreLimits._id", _constant(True), probes.score_limits),
+    Mutation("values that stop the clip", "privacy.clipping:_finite", lambda f: lambda rows: rows, probes.quiet),
+    Mutation("errors that say what was found", "errors:unspecific", lambda f: str, probes.quiet),
+)  # fmt: skip

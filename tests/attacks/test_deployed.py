@@ -1,0 +1,213 @@
+"""Attacks on deployed parties: what they answer, what they say when they fail, and what they start at all."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plait.deployment.consent import check_consent
+from plait.deployment.coordinator_program import coordinate
+from plait.deployment.doctor import examine
+from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.party_privacy import policy_at
+from plait.deployment.progress import Silent
+from plait.deployment.score import PREDICT, SERVE, Scorer, predict
+from plait.deployment.serve import ServeOptions
+from plait.deployment.serve import serve as serve_scores
+from plait.errors import BudgetError, InputError, PlaitError, PrivacyError, ProtocolError, StorageError, unspecific
+from plait.messages import Broadcast
+from plait.transports.handshake import Query
+from tests.e2e.conftest import JobMaker
+from tests.e2e.test_private import BUDGET, IN_THE_LOOP, RANGES
+
+KEY = "00" * 32
+PRIVATE: dict[str, object] = {
+    "method": 'name = "auto"',
+    "rows": 200,
+    "more": '[privacy.parties]\nshop = { name = "recommended", epsilon = 2.0 }\n',
+    "own": {"shop": RANGES + BUDGET},
+}
+PLAIN: dict[str, object] = {"rows": 120, "rounds": 6, "tol": 1e-3}
+
+
+def trained(jobs: JobMaker, options: dict[str, object]) -> tuple[Job, dict[str, PartyFile], str]:
+    """A job that was simulated, its party files, and the name of the run."""
+    made = jobs(**options)
+    job = read_job(made.file)
+    files = {name: read_party(made.file, name) for name in job.parties}
+    folder = coordinate(job, files["bank"], list(files.values()), None, Silent())
+    return job, files, folder.parent.name
+
+
+def new_rows(file: PartyFile, count: int = 5) -> str:
+    """A file of rows that nobody trained on."""
+    lines = ["id,a,b,c,d", *(f"new{i},{0.1 * i},0.2,0.3,-0.1" for i in range(count))]
+    (file.folder / "new.csv").write_text("\n".join(lines) + "\n")
+    return "new.csv"
+
+
+def set_trust(file: PartyFile, **options: object) -> PartyFile:
+    from dataclasses import replace
+
+    return replace(file, trust=replace(file.trust, **options))
+
+
+@pytest.mark.parametrize("options", [PRIVATE, PLAIN], ids=["private", "plain"])
+def test_attack_4_training_rows_are_not_scored(jobs: JobMaker, options: dict[str, object]) -> None:
+    job, files, run = trained(jobs, options)
+    shop = files["shop"]
+    with pytest.raises(PlaitError, match=r"set data\.score"):
+        Scorer(job, shop, run, KEY, shop.data.score)
+    for purpose in (PREDICT, SERVE):
+        scorer = Scorer(job, shop, run, KEY, "shop.csv", purpose)
+        if purpose == PREDICT:
+            with pytest.raises(PrivacyError, match="trained on"):
+                scorer.answer(1, Broadcast(0))
+        else:
+            known, unknown = scorer.look_up(Query(["r0", "nobody"])), scorer.look_up(Query(["r9", "r8"]))
+            assert known.vector is not None
+            assert not known.vector.any()
+            assert np.array_equal(known.scalars, unknown.scalars), "a refused id is not told from an unknown one"
+    asked = set_trust(shop, score_training_rows=True)
+    if options is PRIVATE:
+        with pytest.raises(PrivacyError, match="never scores them"):
+            Scorer(job, asked, run, KEY, "shop.csv").answer(1, Broadcast(0))
+    else:
+        assert Scorer(job, asked, run, KEY, "shop.csv").answer(1, Broadcast(0)).vector is not None
+
+
+def test_attack_4_the_owner_rounds(jobs: JobMaker) -> None:
+    job, files, run = trained(jobs, PLAIN)
+    shop = files["shop"]
+    rows = new_rows(shop)
+    for decimals in (1, 4):
+        share = Scorer(job, set_trust(shop, score_decimals=decimals), run, KEY, rows).answer(1, Broadcast(0))
+        assert share.vector is not None
+        assert np.array_equal(share.vector, np.round(share.vector, decimals))
+        assert share.vector.any()
+
+
+def test_attack_6_mechanism_a_neither_predicts_nor_serves(jobs: JobMaker) -> None:
+    job, files, run = trained(jobs, {**IN_THE_LOOP, "rows": 200})
+    rows = new_rows(files["shop"])
+    with pytest.raises(PrivacyError, match="weights"):
+        Scorer(job, files["shop"], run, KEY, rows)
+    with pytest.raises(PrivacyError, match="weights"):
+        predict(job, files["bank"], list(files.values()), None, rows, run, Silent())
+    with pytest.raises(PrivacyError, match="weights"):
+        serve_scores(job, files["bank"], None, ServeOptions(), run, rows, Silent())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("row 17 has income 1e9"), PrivacyError("Found 4.2 in row 3"), StorageError("x")], ids=repr
+)
+def test_attack_8_errors_of_a_private_party_are_one_sentence(error: PlaitError) -> None:
+    assert unspecific(error) == unspecific(PrivacyError("anything else"))
+    assert "code budget" in unspecific(BudgetError("0.7 spent"))
+    assert not any(c.isdigit() for c in unspecific(error))
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "inf", "1e308", "-1e308"])
+def test_attack_8_no_value_of_a_private_row_stops_a_run(jobs: JobMaker, cell: str) -> None:
+    made = jobs(**PRIVATE)
+    path = made.folder / "shop.csv"
+    head, first, *rest = path.read_text().splitlines()
+    cells = first.split(",")
+    path.write_text("\n".join([head, ",".join([cells[0], cell, *cells[2:]]), *rest]) + "\n")
+    job = read_job(made.file)
+    files = {name: read_party(made.file, name) for name in job.parties}
+    folder = coordinate(job, files["bank"], list(files.values()), None, Silent())
+    log = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    sizes = [(e["what"], e["peer"], e["bytes"]) for e in log if e["what"] in ("sent", "received")]
+    assert len([s for s in sizes if s[1] == "shop"]) == 4
+    assert len({s[2] for s in sizes if s[:2] == ("received", "shop")}) <= 2
+
+
+def test_attack_10_a_party_with_a_budget_takes_no_part_in_unprotected_runs(jobs: JobMaker) -> None:
+    made = jobs(**{**PLAIN, "own": {"shop": RANGES + BUDGET}})
+    job = read_job(made.file)
+    files = {name: read_party(made.file, name) for name in job.parties}
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        policy_at(job, files["shop"])
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        coordinate(job, files["bank"], list(files.values()), None, Silent())
+    findings = list(examine(job, files["shop"], None, None, None))
+    assert any(f.what == "privacy" and f.level == "fail" for f in findings)
+
+
+def test_attack_10_plain_runs_are_consented_to_by_the_owner_of_what_is_shown(jobs: JobMaker) -> None:
+    made = jobs(**PLAIN)
+    job = read_job(made.file)
+    said: list[str] = []
+    for name, option, word in (("bank", "accept_labels_shown", "label"), ("shop", "accept_scores_shown", "score")):
+        file = read_party(made.file, name)
+        check_consent(job, file, said.append)
+        assert word in said[-1]
+        with pytest.raises(PrivacyError, match=option):
+            check_consent(job, set_trust(file, **{option: False}), said.append)
+    protected = read_job(jobs(**PRIVATE).file)
+    check_consent(protected, set_trust(read_party(made.file, "shop"), accept_scores_shown=False), said.append)
+
+
+def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs: JobMaker) -> None:
+    job, files, run = trained(jobs, PLAIN)
+    shop = set_trust(files["shop"], max_queries=10)
+    rows = new_rows(shop, 50)
+    service = Scorer(job, shop, run, KEY, rows, SERVE)
+    ids = [f"new{i}" for i in range(10)]
+    assert not service.look_up(Query(ids)).scalars.any()
+    with pytest.raises(ProtocolError, match="by id"):
+        service.answer(1, Broadcast(0))
+    again = Scorer(job, shop, run, "11" * 32, rows, SERVE)
+    assert (again.look_up(Query(ids)).scalars < 0).all(), "another key, another connection: the same allowance"
+    with pytest.raises(PrivacyError, match="limits"):
+        Scorer(job, shop, run, KEY, rows, PREDICT).answer(1, Broadcast(0))
+
+
+def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
+    job, files, run = trained(jobs, PLAIN)
+    shop = set_trust(files["shop"], max_queries=0, scores_per_id=3, max_scores=8)
+    rows = new_rows(shop)
+    given = []
+    for _ in range(4):
+        service = Scorer(job, shop, run, KEY, rows, SERVE)
+        given.append(int((service.look_up(Query(["new0"])).scalars == 0).sum()))
+    assert given == [1, 1, 1, 0]
+    service = Scorer(job, shop, run, KEY, rows, SERVE)
+    assert not service.look_up(Query(["new1", "new2", "new3", "new4"])).scalars.any()
+    assert service.look_up(Query(["new1"])).scalars.all()
+    assert service.look_up(Query(["nobody"])).scalars.all()
+
+
+def test_attack_9_a_peer_remembers_a_ledger_that_was_rolled_back(jobs: JobMaker) -> None:
+    """Both the ledger and its witness are put back; the label party still has a receipt of what came after."""
+    made = jobs(**{**PRIVATE, "own": {"shop": RANGES + BUDGET + 'ledger_witness = "witness"\n'}})
+    job = read_job(made.file)
+    files = {name: read_party(made.file, name) for name in job.parties}
+    policy = policy_at(job, files["shop"])
+    assert policy.ledger is not None
+    policy.ledger.ledger("shop")
+    for name in ("ledgers", "witness"):
+        shutil.copytree(made.folder / name, made.folder / f"old-{name}")
+    coordinate(job, files["bank"], list(files.values()), None, Silent())
+    for name in ("ledgers", "witness"):
+        shutil.rmtree(made.folder / name)
+        shutil.copytree(made.folder / f"old-{name}", made.folder / name)
+    with pytest.raises(PrivacyError, match="receipt of a later state"):
+        coordinate(job, files["bank"], list(files.values()), None, Silent())
+
+
+def test_attack_9_a_renamed_party_file_gets_no_second_budget(jobs: JobMaker) -> None:
+    _, files, _ = trained(jobs, PRIVATE)
+    folder: Path = files["shop"].folder
+    for name in ("job.toml", "shop.toml"):
+        text = (folder / name).read_text().replace('"shop"', '"store"').replace("shop =", "store =")
+        (folder / name.replace("shop", "store")).write_text(text)
+    (folder / "store.csv").write_text((folder / "shop.csv").read_text())
+    renamed = read_job(folder / "job.toml")
+    assert renamed.parties == ("bank", "store")
+    again = [read_party(folder / "job.toml", name) for name in renamed.parties]
+    with pytest.raises(PrivacyError, match="plait privacy open"):
+        coordinate(renamed, again[0], again, None, Silent())

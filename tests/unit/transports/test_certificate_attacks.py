@@ -28,7 +28,7 @@ def request(tmp_path: Path, name: str, where: str = "other") -> Path:
 
 def sign(file: Path, folder: Folder, *more: str) -> tuple[int, str]:
     done = RUN.invoke(app, ["cert", "sign", str(file), "--in", str(folder.path), *more])
-    return done.exit_code, done.output
+    return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
 def test_a_request_with_the_authoritys_own_name_is_refused_and_nothing_is_overwritten(

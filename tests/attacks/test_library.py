@@ -93,6 +93,22 @@ def test_attack_1_folds_are_charged_for_what_they_are(tmp_path: Path) -> None:
     assert spent(tmp_path) <= 1.0
 
 
+def test_attack_1_a_grid_is_quoted_and_refused_before_its_first_fit(tmp_path: Path) -> None:
+    policy = Policy([NoPrivacy(), Recommended(1.0)], ledger=LedgerFolder(tmp_path, Budget(3.0)))
+    names = ["party 0", "party 1"]
+    quoted = policy.quote(names, 10)["party 1"]
+    ten = plait.privacy.ExactAccountant().epsilon(1 / plait.privacy.mu_of(1.0, 1e-5), 10, 1e-5)
+    assert quoted == pytest.approx(ten, rel=1e-6)
+    policy.require(names, 4)
+    with pytest.raises(BudgetError, match="fits"):
+        policy.require(names, 10)
+    assert folder_is_unspent(tmp_path)
+
+
+def folder_is_unspent(folder: Path) -> bool:
+    return all(not s.charges for s in read_spending(folder))
+
+
 def test_attack_1_leaving_out_one_id_in_each_run_does_not_add_up(tmp_path: Path) -> None:
     own, other, y = data()
     for left_out in range(11):

@@ -1,5 +1,6 @@
 """Who protects what in a run: the value of `privacy=` in `plait.fit`."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,9 +11,16 @@ from numpy.typing import NDArray
 from plait._checks import need_type
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
+from plait.privacy.accounting import Cost, epsilon_of, mu_of
 from plait.privacy.ledger.release_gate import DEFAULT_TABLE, Book, LedgerFolder, Unrecorded
 from plait.privacy.ledger.tables import LABEL_HOLDER
-from plait.privacy.mechanisms.base import DefaultMethod, LabelMechanism, Mechanism, Schedule
+from plait.privacy.mechanisms.base import (
+    DefaultMethod,
+    GuaranteedMechanism,
+    LabelMechanism,
+    Mechanism,
+    Schedule,
+)
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.mechanisms.permanent import PermanentLabels
@@ -121,6 +129,22 @@ class Policy:
         guaranteed = [name for name, m in self.mechanisms(names).items() if m.guaranteed]
         if self.ledger is not None and guaranteed:
             self.ledger.admit(guaranteed)
+
+    def quote(self, names: Sequence[str], fits: int) -> dict[str, float]:
+        """Party -> the epsilon, at its delta, that so many fits cost: the folds of a cross-validation, or a grid.
+
+        Folds share rows, and every fit is charged: mu adds up by squares.
+        """
+        chosen = {name: m for name, m in self.mechanisms(names).items() if isinstance(m, GuaranteedMechanism)}
+        return {name: epsilon_of(mu_of(m.epsilon, m.delta) * math.sqrt(fits), m.delta) for name, m in chosen.items()}
+
+    def require(self, names: Sequence[str], fits: int) -> None:
+        """BudgetError before the first of so many fits when they do not fit into what is left together."""
+        chosen = {name: m for name, m in self.mechanisms(names).items() if isinstance(m, GuaranteedMechanism)}
+        for name, mechanism in chosen.items():
+            if self.ledger is not None:
+                cost = Cost(mu=mu_of(mechanism.epsilon, mechanism.delta) * math.sqrt(fits))
+                self.ledger.ledger(name).check(cost, f"{fits} fits of {self.run}", "none of these")
 
     def uncovered(self, names: Sequence[str]) -> tuple[str, ...]:
         """The parties whose weights their guarantee does not cover: no score may be made with them."""

@@ -63,9 +63,10 @@ class Session:
     def train(self) -> Trained:
         """Train; warn where nothing is guaranteed or the tolerance was not reached."""
         equal = equal_weights(self.labels.size)
-        for part in self.parts:
-            self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
-        self.spec.policy.admit(self.spec.parties)
+        if self.spec.protections.protecting:
+            for part in self.parts:
+                self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
+            self.spec.policy.admit(self.spec.parties)
         parties = {p.name: assemble_party(self.spec, p.name, p.features, equal) for p in self.parts}
         coordinator = assemble_coordinator(self.spec, self.labels, self.weights)
         with blas_threads(1), workers(len(parties)) as pool:

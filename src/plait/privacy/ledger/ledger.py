@@ -116,7 +116,7 @@ class Ledger:
         charges = [c for c in self.charges() if (c.release.plan != plan if plan else c.release.run != run)]
         total = sum((c.cost for c in charges), Cost()) + cost
         if not self.budget.covers(total):
-            raise BudgetError(self._refusal(Release(run, self.party, 0, "the whole run", ""), charges, total))
+            raise BudgetError(self._refusal(Release(run, self.party, 0, f"the whole run {run!r}", ""), charges, total))
 
     def reserve(self, release: Release, cost: Cost, mechanism: str, noise: Noise) -> Charge:
         """Charge a release before it is computed, once for the same inputs; refuse beyond the budget."""

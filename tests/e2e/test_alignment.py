@@ -294,7 +294,10 @@ def test_composite_keys_from_every_format_match_and_a_coordinator_may_hold_label
         ("tele", "tele.npz", ["land", "nr"]),
     ):
         label = 'label = "y"' if name == "lab" else ""
-        (tmp_path / f"{name}.toml").write_text(f'[data]\nfile = "{file}"\nid = {json.dumps(keys)}\n{label}\n')
+        accepted = "[trust]\naccept_labels_shown = true\naccept_scores_shown = true\n"
+        (tmp_path / f"{name}.toml").write_text(
+            f'[data]\nfile = "{file}"\nid = {json.dumps(keys)}\n{label}\n' + accepted
+        )
     (tmp_path / "job.toml").write_text(
         'format = 1\nname = "t"\nparties = ["shop", "tele"]\n[coordinator]\nname = "lab"\n[alignment]\ncase = "fold"\n'
     )

@@ -1,15 +1,15 @@
 """The arithmetic of a blind third machine: it trains for two owners and sees neither a label nor a score.
 
 Both owners share a secret.  From it they draw a permutation pi of the rows and signs s in {-1, 1}^N, and send only
-disguised vectors s_i v_pi(i).  A loss that depends on y z alone (logistic, hinge, squared hinge), or on |y - z| (squared,
-Huber), has the same value on disguised labels and scores, and its gradient is the disguised gradient.
+disguised vectors s_i v_pi(i).  A loss that depends on y z alone (logistic, hinge, squared hinge), or on |y - z|
+(squared, Huber), has the same value on disguised labels and scores, and its gradient is the disguised gradient.
 
     machine sees   s * y_pi,  s * (z_A + z_B)_pi       and returns   s * g_pi
 
-Disguised labels of {-1, 1} are fair coins.  The scores are added up under pairwise masks, so that the machine sees their
-sum only.  What it does learn: y z of every row without knowing which row it is, so the loss and how well the model
-fits; and, because the disguise stays the same for a run, how each disguised score moves.  A machine that colludes with
-one owner undoes all of this.
+Disguised labels of {-1, 1} are fair coins.  The scores are added up under pairwise masks, so that the machine sees
+their sum only.  What it does learn: y z of every row without knowing which row it is, so the loss and how well the
+model fits; and, because the disguise stays the same for a run, how each disguised score moves.  A machine that
+colludes with one owner undoes all of this.
 """
 
 from dataclasses import dataclass

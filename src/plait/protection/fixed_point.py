@@ -144,8 +144,8 @@ def encode_gradient(gradient: Array, parameters: Parameters) -> tuple[npt.NDArra
     return np.rint(np.ldexp(gradient, -exponent)).astype(np.int64), exponent
 
 
-def encoding_error(columns: Columns, gradient_norm: float, gradient_sum: float, exponent: int) -> Array:
-    """A bound (d,) of |D_j^T g - decode|: ||g||_1 / (2 scale) where E_j is rounded, and the rounding of g."""
+def encoding_error(columns: Columns, gradient_sum: float, exponent: int) -> Array:
+    """A bound (d,) of |D_j^T g - decode|: ||g||_1 / (2 scale_j) where E_j is rounded, and the rounding of g."""
     rounded = np.where(columns.exact, 0.0, gradient_sum / (2 * columns.scale))
     sums = np.asarray(abs(columns.values).sum(axis=0)).ravel()
     return rounded + np.ldexp(sums, exponent - 1) / columns.scale

@@ -33,6 +33,7 @@ Whole = npt.NDArray[np.int64]
 _CHUNKS_AT_ONCE = 8  # ring elements whose products are formed together: they stay in the cache
 _COLUMNS_AT_ONCE = 32  # of u, turned from bytes into doubles: 2 MB
 _MANTISSA = 53  # bits of a whole number that a double holds exactly
+_LARGEST_REST = 5  # quarters of the flood's bound: 4 are flood, 1 covers the dropped bits, and 8 could be
 _FLOOD_BYTES = 16  # drawn for each flood; f + 1 <= 69 bits of them are used
 
 
@@ -98,26 +99,24 @@ class GradientDecryptor:
     def decrypt(self, message: EncryptedGradient) -> Whole:
         """<E_j, G> (d,), exactly."""
         self._check(message)
-        opened = [
-            value
-            for part, (start, stop) in zip(message.parts, key_ranges(message.columns, self.parameters), strict=True)
-            for value in self._open(part, start, stop)
+        ranges = key_ranges(message.columns, self.parameters)
+        sums = [
+            x for part, (start, stop) in zip(message.parts, ranges, strict=True) for x in self._sums(part, start, stop)
         ]
-        return np.array(opened, dtype=np.int64)
+        return np.array([self._rounded(x) for x in sums], dtype=np.int64)
 
     def _check(self, message: EncryptedGradient) -> None:
         found = (message.parameters, (message.rows, message.columns), message.hints_digest)
         if found != (self.parameters, self.columns.shape, self._hints_digest):
             raise ProtocolError("an encrypted gradient must be for this party's hints. Found another. Start a new run.")
 
-    def _open(self, part: KeyPart, start: int, stop: int) -> Iterator[int]:
-        bits = 8 * self.parameters.sent_bytes
+    def _sums(self, part: KeyPart, start: int, stop: int) -> Iterator[int]:
+        """<E_j, b> + <u_j p_t>_0 + k_j for the columns of one key: whole numbers nearest to zero modulo 2^(8 w)."""
+        half = 1 << (8 * self.parameters.sent_bytes - 1)
         b = part.gradient.reshape(-1, self.parameters.sent_bytes)[: self.columns.shape[0]]
-        products = self._products(b, start, stop)
-        images = self._images(part.image, start, stop)
-        for j, key in enumerate(part.keys):
-            total = products[j] + images[j] + int.from_bytes(key.tobytes(), "little")
-            yield self._rounded(total % (1 << bits), bits)
+        products, images = self._products(b, start, stop), self._images(part.image, start, stop)
+        for product, image, key in zip(products, images, part.keys, strict=True):
+            yield (product + image + int.from_bytes(key.tobytes(), "little") + half) % (2 * half) - half
 
     def _products(self, numbers: Bytes, start: int, stop: int) -> list[int]:
         """<E_j, b> for each column, at least modulo 2^(8 w)."""
@@ -147,13 +146,12 @@ class GradientDecryptor:
     def _turned_masks(self) -> npt.NDArray[np.int8]:
         return ring.reversed_element(self._masks)
 
-    def _rounded(self, total: int, bits: int) -> int:
-        """The whole number nearest to total / 2^(delta - t), from a residue modulo 2^bits."""
+    def _rounded(self, total: int) -> int:
+        """The whole number nearest to total / 2^(delta - t); the rest must be no larger than flood and noise."""
         shift = self.parameters.scale_bits - DROPPED_BITS
-        signed = total - (1 << bits) if total >> (bits - 1) else total
-        value = (signed + (1 << (shift - 1))) >> shift
-        excess = abs(signed - (value << shift)) >> (self.parameters.flood_bits - DROPPED_BITS - 2)
-        if abs(value) >= 1 << (self.parameters.column_bits + self.parameters.gradient_bits) or excess > 5:
+        value = (total + (1 << (shift - 1))) >> shift
+        rest = abs(total - (value << shift)) >> (self.parameters.flood_bits - DROPPED_BITS - 2)
+        if abs(value) >= 1 << (self.parameters.column_bits + self.parameters.gradient_bits) or rest > _LARGEST_REST:
             raise ProtocolError("an encrypted gradient must open under this party's keys. It did not. End the run.")
         return value
 
@@ -181,11 +179,14 @@ class GradientEncryptor:
                 f"an encoded gradient must have {self.rows} numbers and norm below 2^{self.parameters.gradient_bits}."
                 f" Found {gradient.shape} and {norm:.3g}. Use encode_gradient()."
             )
-        digest = hashlib.sha256(gradient.astype("<i8").tobytes()).digest()
-        key = derive(self._secret, round_number, exponent, digest)
+        key = self._round_key(gradient, exponent, round_number)
         ranges = key_ranges(self.columns, self.parameters)
         parts = tuple(self._part(gradient, derive(key, i), *columns) for i, columns in enumerate(ranges))
         return EncryptedGradient(self.parameters, self.rows, self.columns, round_number, exponent, self._digest, parts)
+
+    def _round_key(self, gradient: Whole, exponent: int, round_number: int) -> bytes:
+        digest = hashlib.sha256(gradient.astype("<i8").tobytes()).digest()
+        return derive(self._secret, round_number, exponent, digest)
 
     def _part(self, gradient: Whole, key: bytes, start: int, stop: int) -> KeyPart:
         secret = Stream(derive(key, "secret")).ternary(RING_DEGREE)
@@ -207,14 +208,19 @@ class GradientEncryptor:
         """k_j = <h_j s>_0 + flood_j without its low bits, (stop - start, w)."""
         turned = ring.reversed_element(secret).astype(np.float64)
         totals = _joined((self._hint_limbs[:, start:stop] @ turned).T, ring.SECRET_LIMB_BITS)
-        drawn = Stream(key).bytes(_FLOOD_BYTES * (stop - start)).reshape(-1, _FLOOD_BYTES)
-        width, mask = self.parameters.sent_bytes, (1 << (self.parameters.flood_bits + 1)) - 1
+        width = self.parameters.sent_bytes
         found = bytearray()
-        for j, flood in enumerate(drawn):
-            total = totals[j] + (int.from_bytes(flood.tobytes(), "little") & mask) - (1 << self.parameters.flood_bits)
-            kept = (total + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS
+        for total, flood in zip(totals, self._floods(key, stop - start), strict=True):
+            kept = (total + flood + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS
             found += (kept % (1 << (8 * width))).to_bytes(width, "little")
         return np.frombuffer(bytes(found), dtype=np.uint8).reshape(-1, width)
+
+    def _floods(self, key: bytes, count: int) -> list[int]:
+        """Whole numbers, uniform in [-2^f, 2^f)."""
+        drawn = Stream(key).bytes(_FLOOD_BYTES * count).tobytes()
+        bound = 1 << self.parameters.flood_bits
+        starts = range(0, len(drawn), _FLOOD_BYTES)
+        return [int.from_bytes(drawn[i : i + _FLOOD_BYTES], "little") % (2 * bound) - bound for i in starts]
 
 
 def _joined(partial: npt.NDArray[np.float64], digit_bits: int) -> list[int]:

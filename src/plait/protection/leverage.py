@@ -93,7 +93,7 @@ def check_width(rows: int, columns: int) -> str | None:
     """Refuse more columns than a tenth of the rows; from a hundredth on, a sentence to show."""
     if columns > MAX_COLUMNS_SHARE * rows:
         raise PrivacyError(
-            f"a party must have at most {MAX_COLUMNS_SHARE:.0%} as many columns as rows, or D^T g shows too many labels."
+            f"a party must have at most {MAX_COLUMNS_SHARE:.0%} as many columns as rows, or D^T g shows labels."
             f" Found {columns} columns and {rows} rows. Use fewer columns or more rows."
         )
     if columns > WARNED_COLUMNS_SHARE * rows:

@@ -61,7 +61,7 @@ class Parameters:
         return (self.modulus_bits - DROPPED_BITS) // 8
 
 
-COUNTS = Parameters("rlwe-128-counts", 1, 128, 96, 10, 28, 55, 57, 32, 180)
+COUNTS = Parameters("rlwe-128-counts", 1, 128, 96, 10, 28, 55, 57, 32, 170)
 """For columns that are small whole numbers times one factor (0/1 columns): 8 bytes a row and round."""
 
 REALS = Parameters("rlwe-128-reals", 2, 128, 120, 22, 28, 67, 69, 24, 110)

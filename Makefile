@@ -44,7 +44,7 @@ parity: $(VENV)/.installed
 
 # The paper's experiments on a9a and gisette; finished stages are kept, so that an interrupted run goes on.
 reproduce: $(VENV)/.installed
-	$(BIN)/plait reproduce --summary docs/reproduction.md
+	$(BIN)/python -m reproduction --summary docs/reproduction.md
 
 # Real data sets are read from PLAIT_DATA; the jobs that need an absent one are skipped, and say so.
 bench: $(VENV)/.installed

@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks.environment import environment
 from plait.alignment import group
-from plait.certificates import Folder
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
+from plait.transports.certificates import Folder
 
 RESULTS = Path(__file__).parent / "results" / "alignment.json"
 JOB = """format = 1

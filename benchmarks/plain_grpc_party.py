@@ -6,8 +6,8 @@ from pathlib import Path
 
 import grpc
 
-from plait.certificates import Folder
-from plait.transports.hub import KEEPALIVE
+from plait.transports.certificates import Folder
+from plait.transports.server import KEEPALIVE
 from plait.transports.tls import Identity
 
 

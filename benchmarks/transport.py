@@ -27,13 +27,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import plait
-from plait.certificates import Folder
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.messages import Share
-from plait.transports.hub import KEEPALIVE
+from plait.transports.certificates import Folder
+from plait.transports.frames import frames
+from plait.transports.server import KEEPALIVE
 from plait.transports.tls import Identity
-from plait.transports.wire import frames
 
 COLUMNS = 8
 JOB = """format = 1

@@ -20,9 +20,9 @@ from slow_link import slow_link
 from threadpoolctl import threadpool_limits
 
 import plait
-from plait.certificates import Folder
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
+from plait.transports.certificates import Folder
 
 MBIT, ONE_WAY = 100.0, 0.025
 ROWS, COLUMNS, ALPHA, GOAL = 100_000, 330, 1e-3, 1e-4

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from plait.cli import app
+from plait.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 CLI_PAGE = ROOT / "docs" / "cli.md"
@@ -22,7 +22,7 @@ PARITY = re.compile(r"(<!-- parity -->\n).*?(<!-- /parity -->)", re.DOTALL)
 
 def cli_page() -> str:
     """The command reference: every command, its help and its options."""
-    lines = ["<!-- Written by `make docs` from src/plait/cli.py. -->", "", "# Commands"]
+    lines = ["<!-- Written by `make docs` from src/plait/cli. -->", "", "# Commands"]
     for name, command in typer.main.get_command(app).commands.items():
         lines += ["", f"## plait {name}", "", command.help or ""]
         options = [p for p in command.params if "--help" not in p.opts]

@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING, Any
 from plait._version import __version__
 from plait.data import datasets
 from plait.errors import DivergedError, InputError, PlaitError, ProtocolError, SettingError
-from plait.fitting import ConvergenceWarning, Fit, fit
-from plait.history import History, Round
-from plait.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.methods.admm import Jacobi
-from plait.methods.augmented import Augmented
+from plait.methods.admm.gauss_seidel import GaussSeidel
+from plait.methods.admm.jacobi import Jacobi
+from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
-from plait.methods.gauss_seidel import GaussSeidel
-from plait.methods.proximal import Proximal
 from plait.methods.sgd import Sgd
-from plait.methods.subspace import Subspace
-from plait.penalties import (
+from plait.methods.subspace.augmented import Augmented
+from plait.methods.subspace.method import Subspace
+from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
+from plait.problem.penalties import (
     L1,
     L2,
     Ball,
@@ -27,7 +25,9 @@ from plait.penalties import (
     NoPenalty,
     Penalty,
 )
-from plait.stopping import Stopping
+from plait.training.fit import ConvergenceWarning, Fit, fit
+from plait.training.history import History, Round
+from plait.training.stopping import Stopping
 
 if TYPE_CHECKING:
     from plait.estimators import VerticalLogisticRegression, VerticalRegression, VerticalSVC

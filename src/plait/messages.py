@@ -1,13 +1,15 @@
 """All that may leave a process: one vector and a few scalars each way in training, parcels of bytes before it."""
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from blake3 import blake3
 
-from plait.types import Array
+from plait._types import Array
 
 NUMBER_BYTES = 8
 
@@ -20,8 +22,8 @@ def _none() -> Array:
 class Message:
     """A round number, at most one number per sample, and a few scalars whose meaning the method defines.
 
-    On its way a vector may hold shorter numbers, as `plait.lines` says: float32, or int16 as multiples of `step`, which
-    may be a `change` to the vector before it.
+    On its way a vector may hold shorter numbers, as `plait.training.precision` says: float32, or int16 as multiples of
+    `step`, which may be a `change` to the vector before it.
     """
 
     round: int
@@ -85,3 +87,11 @@ class Parcel:
         """BLAKE3 of all of it."""
         heading = f"{self.what} {self.owner} {self.start} {self.count} ".encode()
         return blake3(heading + self.data).hexdigest()
+
+
+class Transport(Protocol):
+    """How messages travel between the coordinator and the parties: broadcasts out, shares back."""
+
+    def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        """Deliver each broadcast to its party and return every party's answer."""
+        ...

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import plait
-from plait.losses import Loss
+from plait.problem.losses import Loss
 
 LOSSES: dict[str, Loss] = {
     "logistic": plait.Logistic(),

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import oracle
 import pytest
 import scipy.sparse as sp
-from oracle import Problem, Terms
 from sklearn.linear_model import Lasso, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.svm import LinearSVC
 
 import plait
-from plait.losses import Loss
-from plait.penalties import Penalty
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
+from tests import oracle
+from tests.oracle import Problem, Terms
 
 ROWS, WIDTH = 100, 20
 SPLITS = {1: [20], 2: [10, 10], 3: [8, 6, 6], 10: [2] * 10}

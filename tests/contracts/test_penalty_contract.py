@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from oracle import LOSSES, Problem, Terms, solve
 from scipy.optimize import approx_fprime, minimize_scalar
 
 import plait
 from plait.methods.base import Block
-from plait.penalties import Box, Penalty
+from plait.problem.penalties import Box, Penalty
+from tests.oracle import LOSSES, Problem, Terms, solve
 
 WIDTH = 6
 GROUPS = (0, 1, 0, 2, 2, 2)

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import plait
-from plait.losses import Loss
-from plait.penalties import Penalty
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 ROWS, WIDTH = 120, 9
 STOPPING = plait.Stopping(max_rounds=3000, tol=0, lyapunov=1e-14)

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plait.certificates import Folder
-from plait.config import read_job
+from plait.deployment.job_file import read_job
+from plait.deployment.message_log import read_log
 from plait.deployment.processes import free_port, throw_away_certificates
-from plait.storage.audit import read_log
+from plait.transports.certificates import Folder
 
 JOB = """
 format = 1
@@ -178,8 +178,8 @@ class JobMaker:
 
     def undisturbed(self, **options: object) -> dict[str, str]:
         """The result of the same job, simulated in this process."""
-        from plait.config import read_party
-        from plait.deployment.coordinating import coordinate
+        from plait.deployment.coordinator_program import coordinate
+        from plait.deployment.job_file import read_party
         from plait.deployment.progress import Silent
 
         job = self(**options)

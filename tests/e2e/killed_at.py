@@ -1,6 +1,6 @@
 """Runs `plait` and kills it (SIGKILL, by itself) when a named function is called for the n-th time.
 
-    python killed_at.py plait.storage.journal:Journal.append before 3 party job.toml --name shop
+    python killed_at.py plait.deployment.journal:Journal.append before 3 party job.toml --name shop
 
 A fault injector around the real program: up to the moment of death it is unchanged.
 """

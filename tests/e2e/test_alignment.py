@@ -17,16 +17,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from plait.storage.audit import read_log
+from plait.deployment.message_log import read_log
 
 from .conftest import Job, JobMaker
 
 OPTIONS: dict[str, object] = {"parties": ("bank", "shop", "tele"), "rows": 300, "rounds": 12}
 ALIGNER = "plait.alignment.aligner:Aligner"
 MEETING = "plait.alignment.meeting:Meeting"
-HOST = "plait.deployment.aligning:Host"
+HOST = "plait.deployment.align:Host"
 ORDER = "plait.alignment.order:Order"
-SPOOL = "plait.storage.spool:Spool"
+SPOOL = "plait.alignment.spool:Spool"
 POINTS = {
     "party, before it has begun": ("shop", f"{ALIGNER}._begin", "before", 1),
     "party, another's set half taken": ("shop", f"{SPOOL}.append", "after", 1),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plait import certificates
-from plait.certificates import Folder
-from plait.storage.audit import read_log
+from plait.deployment.message_log import read_log
+from plait.transports import certificates
+from plait.transports.certificates import Folder
 
 from .conftest import Job, JobMaker
 

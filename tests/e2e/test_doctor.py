@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from plait.cli import app
+from plait.cli.app import app
 from plait.deployment.processes import free_port
 
 runner = CliRunner(env={"COLUMNS": "200"})

@@ -9,7 +9,7 @@ import pytest
 
 STUCK = """
 import threading, time
-from plait.commands.options import end_when_told
+from plait.cli.options import end_when_told
 
 end_when_told(grace=1.5)
 threading.Thread(target=threading.Event().wait).start()  # keeps the program from ending

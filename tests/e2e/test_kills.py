@@ -14,14 +14,14 @@ OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 120}
 LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 120}
 """A large state: the party's journal holds broadcasts until a snapshot replaces them."""
 
-JOURNAL = "plait.storage.journal:Journal"
-PARTY = "plait.deployment.participant:StoredParty"
-FOLDER = "plait.deployment.folder:RunFolder"
-RUN = "plait.deployment.coordinating:_Run"
+JOURNAL = "plait.deployment.journal:Journal"
+PARTY = "plait.deployment.stored_party:StoredParty"
+FOLDER = "plait.deployment.run_folder:RunFolder"
+RUN = "plait.deployment.coordinator_program:_Run"
 POINTS = {
     "party, before it journals": ("shop", f"{JOURNAL}.append", "before", 9),
     "party, journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 9),
-    "coordinator, asked but not answered": ("bank", "plait.transports.hub:Hub.put", "after", 9),
+    "coordinator, asked but not answered": ("bank", "plait.transports.server:Hub.put", "after", 9),
     "coordinator, answered but not journalled": ("bank", f"{JOURNAL}.append_behind", "before", 9),
     "party, results kept but not acknowledged": ("shop", f"{PARTY}.finish", "after", 1),
 }
@@ -31,7 +31,7 @@ MORE_POINTS = {
     "party, before it keeps its results": ("shop", f"{PARTY}.finish", "before", 1),
     "party, weights written": ("shop", f"{FOLDER}.write_weights", "after", 1),
     "coordinator, journalled": ("bank", f"{JOURNAL}.append_behind", "after", 9),
-    "coordinator, at its first exchange": ("bank", "plait.transports.hub:Hub.take", "after", 1),
+    "coordinator, at its first exchange": ("bank", "plait.transports.server:Hub.take", "after", 1),
     "coordinator, model written": ("bank", f"{FOLDER}.write_model", "after", 1),
     "coordinator, all told": ("bank", f"{RUN}._mark_told", "after", 1),
 }

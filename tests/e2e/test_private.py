@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.config import read_job
+from plait.deployment.job_file import read_job
 from plait.privacy import (
     Budget,
     InsecureTestNoise,
@@ -17,7 +17,7 @@ from plait.privacy import (
     RandomisedResponse,
     Recommended,
 )
-from plait.privacy.spending import read_spending
+from plait.privacy.ledger.spending import read_spending
 
 from .conftest import Job, JobMaker
 
@@ -81,9 +81,9 @@ def test_private_programs_give_the_numbers_of_a_simulation(jobs: JobMaker, optio
 @pytest.mark.parametrize(
     "point",
     [
-        pytest.param(("shop", "plait.privacy.ledger:Ledger.reserve", "after", 3), marks=pytest.mark.slow),
-        ("shop", "plait.privacy.ledger:Ledger.release", "after", 5),
-        pytest.param(("bank", "plait.storage.journal:Journal.append_behind", "before", 12), marks=pytest.mark.slow),
+        pytest.param(("shop", "plait.privacy.ledger.ledger:Ledger.reserve", "after", 3), marks=pytest.mark.slow),
+        ("shop", "plait.privacy.ledger.ledger:Ledger.release", "after", 5),
+        pytest.param(("bank", "plait.deployment.journal:Journal.append_behind", "before", 12), marks=pytest.mark.slow),
     ],
     ids=["reserved", "released", "coordinator"],
 )

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from plait.certificates import Folder
-from plait.commands.init import init
-from plait.config import read_job
+from plait.cli.init import init
+from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
+from plait.transports.certificates import Folder
 
 from .conftest import Job
 
@@ -21,7 +21,7 @@ from .conftest import Job
 @pytest.fixture
 def trained(tmp_path: Path) -> Job:
     """The example job, trained in a simulation."""
-    from plait.commands.run import fit
+    from plait.cli.run import fit
 
     folder = tmp_path / "job"
     init(folder)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import plait
-from plait.losses import Loss
-from plait.penalties import Penalty
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 CONVEX_LOSSES = [
     plait.Logistic(),

@@ -15,16 +15,16 @@ import pytest
 from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
-from plait.reproduction.claims import judge
-from plait.reproduction.costs import costs
-from plait.reproduction.plans import FULL, QUICK
-from plait.reproduction.prototype import Prototype, time_updates
-from plait.reproduction.records import Noisy, Race, Shelf, Trail, read_record
-from plait.reproduction.study import Outcome, reproduce
-from plait.reproduction.subject import Subject
-from plait.reproduction.theory import EXAMPLE_ALPHA, EXAMPLE_RHO, counterexample, crowd, replay
-from plait.reproduction.verdicts import Verdict, needed_rho, slope
+from reproduction.__main__ import app
+from reproduction.claims import judge
+from reproduction.costs import costs
+from reproduction.plans import FULL, QUICK
+from reproduction.prototype import Prototype, time_updates
+from reproduction.records import Noisy, Race, Shelf, Trail, read_record
+from reproduction.study import Outcome, reproduce
+from reproduction.subject import Subject
+from reproduction.theory import EXAMPLE_ALPHA, EXAMPLE_RHO, counterexample, crowd, replay
+from reproduction.verdicts import Verdict, needed_rho, slope
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ("Figure 1a", "Figure 1b", "Figure 2a", "Figure 2b", "Figure 3", "Why ADMM can beat", "convergence theory")
@@ -203,7 +203,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_an_interruption_from_the_keyboard_ends_cleanly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "plait", "reproduce", "--quick", "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "reproduction", "--quick", "--output", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:
@@ -219,7 +219,7 @@ def test_an_interruption_from_the_keyboard_ends_cleanly(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(app, ["reproduce", "--quick", "--output", str(tmp_path / "file" / "folder")])
+    result = CliRunner().invoke(app, ["--quick", "--output", str(tmp_path / "file" / "folder")])
     assert result.exit_code == 1
     assert "must be a file that can be written" in result.output
 
@@ -248,7 +248,7 @@ def test_records_survive_json(outcome: Outcome) -> None:
 
 def test_the_command_writes_a_report_with_every_figure_and_claim(outcome: Outcome, folder: Path) -> None:
     summary = folder / "docs" / "page.md"
-    options = ["reproduce", "--quick", "--output", str(folder), "--summary", str(summary)]
+    options = ["--quick", "--output", str(folder), "--summary", str(summary)]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == 0, result.output
     page, text = (folder / "report.html").read_text(), summary.read_text()
@@ -270,7 +270,7 @@ def test_without_data_the_command_says_what_to_do(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PLAIT_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("plait.data.datasets.A9A_TRAIN", replace(plait.datasets.A9A_TRAIN, url=None))
-    result = CliRunner().invoke(app, ["reproduce", "--output", str(tmp_path / "out")])
+    result = CliRunner().invoke(app, ["--output", str(tmp_path / "out")])
     assert result.exit_code == 1
     assert "PLAIT_DATA" in result.output
 

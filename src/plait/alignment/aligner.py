@@ -24,16 +24,16 @@ from typing import Any
 
 import numpy as np
 
+from plait._files import read_json, write_atomically
 from plait.alignment import group
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions, Ids
 from plait.alignment.meter import Meter
 from plait.alignment.mixing import SEED_BYTES, Secret
 from plait.alignment.order import Order
+from plait.alignment.spool import Spool
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Parcel
-from plait.storage.files import read_json, write_atomically
-from plait.storage.spool import Spool
 
 BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""

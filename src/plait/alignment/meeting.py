@@ -15,15 +15,15 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from plait._files import read_json, write_json
 from plait.alignment import group
 from plait.alignment.aligner import BATCH, PLACE, PLACES
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions
 from plait.alignment.matching import common_places
+from plait.alignment.spool import Spool
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Parcel
-from plait.storage.files import read_json, write_json
-from plait.storage.spool import Spool
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from plait._files import read_json, write_atomically, write_json
 from plait.alignment.ids import Ids
 from plait.errors import StorageError
-from plait.storage.files import read_json, write_atomically, write_json
 
 
 @dataclass(frozen=True)

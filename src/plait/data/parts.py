@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from plait._types import Array
 from plait.errors import DataTypeError, InputError
-from plait.matrix import Features
-from plait.types import Array
+from plait.problem.features import Features
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from plait._files import read_json, write_atomically, write_json
+from plait._types import Array
 from plait.data.tables import Table
 from plait.errors import ConfigError, InputError, StorageError
-from plait.storage.files import read_json, write_atomically, write_json
-from plait.types import Array
 
 
 @dataclass(frozen=True)

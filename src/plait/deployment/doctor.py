@@ -13,24 +13,24 @@ import grpc
 import numpy as np
 import scipy.sparse as sp
 
-from plait import certificates
 from plait._version import __version__
-from plait.certificates import Folder
-from plait.config import Job, PartyFile
-from plait.deployment.loading import Rows, load_ids, load_labels, load_rows
-from plait.deployment.places import Dial, Listen
-from plait.deployment.protecting import policy_at
+from plait.deployment.assembly import Rows, load_ids, load_labels, load_rows
+from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.party_privacy import policy_at
 from plait.errors import PlaitError
-from plait.transports.control import PROTOCOL, Hello
-from plait.transports.hub import CHECK, CHECKED
-from plait.transports.link import Link
+from plait.transports import certificates
+from plait.transports.certificates import Folder
+from plait.transports.client import Link
+from plait.transports.handshake import PROTOCOL, Hello
+from plait.transports.server import CHECK, CHECKED
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
 _SOON = datetime.timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One line of the table: what was looked at, how it stands, what was found and what to do."""
 
     what: str
@@ -41,10 +41,12 @@ class Finding:
 
 def examine(
     job: Job, file: PartyFile, listen: Listen | None, dial: Dial | None, folder: Path | None
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """Every check for one party on this machine; `folder` holds its certificates, None for plain text."""
-    yield Finding("software", PASS, f"plait {__version__}, Python {platform.python_version()}, gRPC {grpc.__version__}")
-    yield Finding("job file", PASS, f"{job.name}: {', '.join(job.parties)}; digest {job.digest[:16]}")
+    yield Diagnosis(
+        "software", PASS, f"plait {__version__}, Python {platform.python_version()}, gRPC {grpc.__version__}"
+    )
+    yield Diagnosis("job file", PASS, f"{job.name}: {', '.join(job.parties)}; digest {job.digest[:16]}")
     if folder is not None:
         yield from _guarded("certificates", "See `plait cert`.", lambda: _certificates(Folder(folder), file.name))
     yield from _guarded("privacy", f"Write it into {file.name}.toml.", lambda: _privacy(job, file))
@@ -55,69 +57,69 @@ def examine(
         yield from _guarded("coordinator", "Read what it says.", lambda: _dialling(job, file, dial))
 
 
-def _guarded(what: str, fix: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def _guarded(what: str, fix: str, check: Callable[[], Iterator[Diagnosis]]) -> Iterator[Diagnosis]:
     """The findings of a check; an error of plait's own is a finding, too."""
     try:
         yield from check()
     except PlaitError as error:
-        yield Finding(what, FAIL, str(error), fix)
+        yield Diagnosis(what, FAIL, str(error), fix)
 
 
-def _certificates(folder: Folder, name: str) -> Iterator[Finding]:
+def _certificates(folder: Folder, name: str) -> Iterator[Diagnosis]:
     certificate = certificates.read_certificate(folder.certificate(name))
     authority = certificates.read_certificate(folder.authority)
     certificates.check_pair(certificate, authority, folder.key(name))
     if certificates.name_of(certificate) != name:
         found = certificates.name_of(certificate)
-        yield Finding("certificate", FAIL, f"it names {found!r}, not {name!r}", "Request one in your own name.")
+        yield Diagnosis("certificate", FAIL, f"it names {found!r}, not {name!r}", "Request one in your own name.")
     now = datetime.datetime.now(datetime.UTC)
     for what, one in (("certificate", certificate), ("authority", authority)):
         yield _validity(what, one.not_valid_before_utc, one.not_valid_after_utc, now)
-    yield Finding("fingerprint", PASS, certificates.fingerprint(certificate))
+    yield Diagnosis("fingerprint", PASS, certificates.fingerprint(certificate))
     if stat.S_IMODE(folder.key(name).stat().st_mode) & 0o077:
-        yield Finding("private key", WARN, "others on this machine can read it", f"chmod 600 {folder.key(name)}")
+        yield Diagnosis("private key", WARN, "others on this machine can read it", f"chmod 600 {folder.key(name)}")
 
 
-def _validity(what: str, begin: datetime.datetime, end: datetime.datetime, now: datetime.datetime) -> Finding:
+def _validity(what: str, begin: datetime.datetime, end: datetime.datetime, now: datetime.datetime) -> Diagnosis:
     if now < begin:
-        return Finding(
+        return Diagnosis(
             f"{what}, clock", FAIL, f"valid only from {begin:%Y-%m-%d %H:%M} UTC", "Set this machine's clock."
         )
     if now > end:
-        return Finding(
+        return Diagnosis(
             f"{what}, expiry", FAIL, f"expired on {end:%Y-%m-%d}", "Request a new one: `plait cert request`."
         )
     level = WARN if end - now < _SOON else PASS
-    return Finding(f"{what}, expiry", level, f"valid until {end:%Y-%m-%d}", "Renew it soon." if level == WARN else "")
+    return Diagnosis(f"{what}, expiry", level, f"valid until {end:%Y-%m-%d}", "Renew it soon." if level == WARN else "")
 
 
-def _privacy(job: Job, file: PartyFile) -> Iterator[Finding]:
+def _privacy(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     """What this party promises; its ledger is not touched, for it would keep the budget it is opened with."""
     policy_at(job, file)
     if job.policy.private and file.name in job.parties:
         words = job.policy.guarantee(job.parties).splitlines()[job.parties.index(file.name)]
-        yield Finding("privacy", PASS, words.partition(": ")[2])
+        yield Diagnosis("privacy", PASS, words.partition(": ")[2])
 
 
-def _data(job: Job, file: PartyFile) -> Iterator[Finding]:
+def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     if file.name == job.coordinator.name:
         labels = load_labels(job, file)
         share = float(np.mean(labels.values > 0))
-        yield Finding("labels", PASS, f"{len(labels.ids)} rows, {100 * share:.1f} % positive")
+        yield Diagnosis("labels", PASS, f"{len(labels.ids)} rows, {100 * share:.1f} % positive")
     if job.alignment is not None:
-        yield Finding("ids", PASS, load_ids(job, file).report(file.name))
+        yield Diagnosis("ids", PASS, load_ids(job, file).report(file.name))
     if file.name not in job.parties:
         return
     rows = load_rows(job, file)
     shape = rows.matrix.shape
-    yield Finding("columns", PASS, f"{shape[0]} rows, {shape[1]} columns, no missing numbers after preparation")
+    yield Diagnosis("columns", PASS, f"{shape[0]} rows, {shape[1]} columns, no missing numbers after preparation")
     if not file.data.id:
-        yield Finding("ids", WARN, "the file has no id column", "Rows can be compared by number only. Set data.id.")
+        yield Diagnosis("ids", WARN, "the file has no id column", "Rows can be compared by number only. Set data.id.")
     if shape[1] > shape[0]:
-        yield Finding("shape", WARN, "more columns than rows", "What is sent may pin down the labels. Drop columns.")
+        yield Diagnosis("shape", WARN, "more columns than rows", "What is sent may pin down the labels. Drop columns.")
     flat = _constant_columns(rows)
     if flat:
-        yield Finding("constant columns", WARN, ", ".join(flat[:5]), "They say nothing. List them in data.drop.")
+        yield Diagnosis("constant columns", WARN, ", ".join(flat[:5]), "They say nothing. List them in data.drop.")
     yield _memory(rows)
 
 
@@ -130,7 +132,7 @@ def _constant_columns(rows: Rows) -> list[str]:
     return [name for name, width in zip(rows.columns, np.ravel(spread), strict=True) if width == 0]
 
 
-def _memory(rows: Rows) -> Finding:
+def _memory(rows: Rows) -> Diagnosis:
     """The matrix twice (read, prepared), a Gram matrix, and some vectors of one number per row."""
     count, width = rows.matrix.shape
     stored = rows.matrix.nnz * 12 if sp.issparse(rows.matrix) else count * width * 8
@@ -138,11 +140,11 @@ def _memory(rows: Rows) -> Finding:
     have = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     text = f"about {need / 2**20:.0f} MiB needed, {have / 2**20:.0f} MiB free"
     if need > have:
-        return Finding("memory", FAIL, text, "Free memory, or use a larger machine.")
-    return Finding("memory", WARN if need > have / 2 else PASS, text)
+        return Diagnosis("memory", FAIL, text, "Free memory, or use a larger machine.")
+    return Diagnosis("memory", WARN if need > have / 2 else PASS, text)
 
 
-def _listening(listen: Listen) -> Finding:
+def _listening(listen: Listen) -> Diagnosis:
     host, _, port = listen.address.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
@@ -150,27 +152,27 @@ def _listening(listen: Listen) -> Finding:
         try:
             probe.bind((host.strip("[]"), int(port)))
         except OSError as error:
-            return Finding(
+            return Diagnosis(
                 "port", FAIL, f"{listen.address}: {error.strerror}", "End what uses it, or set network.listen."
             )
-    return Finding("port", PASS, f"{listen.address} is free; open it in the firewall")
+    return Diagnosis("port", PASS, f"{listen.address} is free; open it in the firewall")
 
 
-def _dialling(job: Job, file: PartyFile, dial: Dial) -> Iterator[Finding]:
+def _dialling(job: Job, file: PartyFile, dial: Dial) -> Iterator[Diagnosis]:
     host, _, port = dial.address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
             pass
     except OSError as error:
         fix = "Start the coordinator; check the address, DNS and the firewall. This party only dials out."
-        yield Finding("coordinator", WARN, f"{dial.address}: {error.strerror or error}", fix)
+        yield Diagnosis("coordinator", WARN, f"{dial.address}: {error.strerror or error}", fix)
         return
-    yield Finding("network", PASS, f"{dial.address} answers")
+    yield Diagnosis("network", PASS, f"{dial.address} answers")
     link = Link(dial.address, job.coordinator.name, dial.security, 5.0, lambda what, **facts: None)
     said = link.check(Hello(PROTOCOL, __version__, file.name, job.digest, CHECK))
     if said == CHECKED:
-        yield Finding("coordinator", PASS, said)
+        yield Diagnosis("coordinator", PASS, said)
     else:
-        yield Finding(
+        yield Diagnosis(
             "coordinator", FAIL, said, "Compare ca.crt and fingerprints with the label party: `plait cert show`."
         )

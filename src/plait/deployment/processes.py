@@ -6,10 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from plait import certificates
-from plait.certificates import Folder
-from plait.config import Job
+from plait.deployment.job_file import Job
 from plait.errors import TransportError
+from plait.transports import certificates
+from plait.transports.certificates import Folder
 
 _GRACE = 20.0
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from plait.history import Round
+from plait.training.history import Round
 
 
 class Progress(Protocol):

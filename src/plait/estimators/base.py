@@ -10,19 +10,19 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import InputError, SettingError
-from plait.fitting import Fit, fit
-from plait.losses import Loss
-from plait.matrix import clip_rows
 from plait.methods.base import Method
-from plait.penalties import L1, L2, NoPenalty, Penalty
-from plait.privacy.paper import NoPrivacy
+from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
-from plait.protocol import Observer
-from plait.stopping import Stopping
-from plait.types import Array
+from plait.problem.features import clip_rows
+from plait.problem.losses import Loss
+from plait.problem.penalties import L1, L2, NoPenalty, Penalty
+from plait.training.fit import Fit, fit
+from plait.training.loop import Observer
+from plait.training.stopping import Stopping
 
 _DEFAULT_ALPHA = 1e-4
 _PENALTIES: dict[str, Callable[[float], Penalty]] = {"l2": L2, "l1": L1}

@@ -11,13 +11,13 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from plait._types import Array
 from plait.errors import InputError
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
-from plait.losses import Hinge, Logistic, Loss, SquaredHinge
 from plait.methods.base import Method
 from plait.privacy.policy import Policy
-from plait.protocol import Observer
-from plait.types import Array
+from plait.problem.losses import Hinge, Logistic, Loss, SquaredHinge
+from plait.training.loop import Observer
 
 _MACHINES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
 

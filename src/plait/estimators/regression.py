@@ -7,13 +7,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
+from plait._types import Array
 from plait.data.parts import read_labels
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
-from plait.losses import Cauchy, Huber, Loss, Pinball, Poisson, Squared
 from plait.methods.base import Method
 from plait.privacy.policy import Policy
-from plait.protocol import Observer
-from plait.types import Array
+from plait.problem.losses import Cauchy, Huber, Loss, Pinball, Poisson, Squared
+from plait.training.loop import Observer
 
 _REGRESSIONS: dict[str, Loss] = {
     "squared": Squared(),

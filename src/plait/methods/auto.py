@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from plait.errors import SettingError
-from plait.losses import Loss
-from plait.methods.augmented import Augmented
+from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
-from plait.methods.proximal import Proximal
-from plait.methods.subspace import Subspace
-from plait.penalties import Penalty
+from plait.methods.subspace.augmented import Augmented
+from plait.methods.subspace.method import Subspace
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 
 @dataclass(frozen=True)

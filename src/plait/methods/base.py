@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from plait._types import Array
 from plait.errors import SettingError
-from plait.losses import Loss
-from plait.matrix import Features
 from plait.messages import Broadcast, Share
-from plait.penalties import Penalty
-from plait.types import Array
+from plait.problem.features import Features
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from plait._types import Array
 from plait.errors import ProtocolError, SettingError
-from plait.losses import Loss
-from plait.matrix import Features
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
-from plait.penalties import Penalty
-from plait.types import Array
+from plait.problem.features import Features
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
 
 Rows = npt.NDArray[np.intp]
 

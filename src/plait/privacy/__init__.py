@@ -13,15 +13,15 @@ from plait.privacy.accounting import (
     mu_of,
     noise_multiplier,
 )
-from plait.privacy.admm import MechanismA
-from plait.privacy.book import LedgerFolder
-from plait.privacy.labels import NoisyLabel, RandomisedResponse, private_labels
-from plait.privacy.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.ledger.release_gate import LedgerFolder
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoGuaranteeWarning, NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.recommended import Plan, Recommended
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise
-from plait.privacy.paper import NoGuaranteeWarning, NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.policy import Policy, PublicRanges
-from plait.privacy.recommended import Plan, Recommended
-from plait.privacy.rows import Adjacency, ClippedRows
 
 __all__ = [
     "Accountant",

@@ -10,19 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from plait._types import Array
 from plait.errors import PrivacyError, SettingError
-from plait.losses import Logistic, Loss
-from plait.penalties import Penalty
 from plait.privacy.accounting import check_delta, epsilon_of, mu_of
-from plait.privacy.admm import MechanismA
-from plait.privacy.book import Book, LedgerFolder, Unrecorded, data_fingerprint
-from plait.privacy.labels import NoisyLabel, RandomisedResponse, ReportedClass, private_labels
+from plait.privacy.clipping import check_bounded, row_norms
+from plait.privacy.ledger.release_gate import Book, LedgerFolder, Unrecorded, data_fingerprint
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, ReportedClass, private_labels
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor, steadied
 from plait.privacy.noise import KeyedNoise, Noise, Release
-from plait.privacy.paper import NoPrivacy, PaperMechanism, PaperNoise
-from plait.privacy.recommended import Recommended
-from plait.privacy.rows import check_bounded, row_norms
-from plait.privacy.soft import SoftLogistic, label_noise_factor, steadied
-from plait.types import Array
+from plait.problem.losses import Logistic, Loss
+from plait.problem.penalties import Penalty
 
 Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
 LabelMechanism = RandomisedResponse | NoisyLabel | ReportedClass

@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc
 
-from plait import certificates
-from plait.certificates import Folder
 from plait.errors import CertificateError, ConfigError
+from plait.transports import certificates
+from plait.transports.certificates import Folder
 
 
 @dataclass(frozen=True)

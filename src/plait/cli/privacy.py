@@ -1,0 +1,191 @@
+"""`plait privacy`: calibrate noise, read ledgers, audit the mechanisms, attack a run, preview what privacy costs."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from plait.errors import SettingError
+
+if TYPE_CHECKING:
+    from plait.studies.privacy_preview import Sample
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Differential privacy: what it guarantees, what was spent, whether it holds, and what it costs.",
+)
+_out = Console()
+
+Delta = Annotated[float, typer.Option(help="The probability with which the bound may fail; keep it below 1/N.")]
+
+
+@app.command()
+def calibrate(
+    epsilon: Annotated[float, typer.Option(help="How much a release may reveal: 0.1 is strong, 10 is weak.")] = 1.0,
+    delta: Delta = 1e-5,
+    rounds: Annotated[int, typer.Option(help="How many releases share this budget.")] = 1,
+) -> None:
+    """How much noise ROUNDS releases need, in units of their sensitivity, by plait's exact account and by others.
+
+    Example: plait privacy calibrate --epsilon 1 --delta 1e-5 --rounds 10
+    """
+    from plait.privacy import ExactAccountant, PaperAccountant, RdpAccountant, ZcdpAccountant
+    from plait.privacy import calibrate as smallest
+    from plait.privacy.mechanisms.wording import short
+
+    title = f"sigma / sensitivity for epsilon = {epsilon:g}, delta = {short(delta)}, {rounds} releases"
+    table = _table(title, "account", "noise", "its true epsilon")
+    paper, exact = PaperAccountant(), ExactAccountant()
+    for accountant, words in ((exact, "exact (plait)"), (RdpAccountant(), "Renyi DP"),
+                              (ZcdpAccountant(), "concentrated DP"), (paper, "the paper's corollary")):  # fmt: skip
+        noise = smallest(accountant, epsilon, delta, rounds)
+        if accountant is paper and paper.step_epsilon(noise, rounds, delta) > 1:
+            words += " (outside its theorem)"
+        table.add_row(words, f"{noise:#.4g}", f"{exact.epsilon(noise, rounds, delta):#.4g}")
+    _out.print(table)
+
+
+@app.command()
+def spend(
+    ledger: Annotated[Path, typer.Argument(help="The folder of a party's ledgers, or one ledger's folder below it.")],
+    each: Annotated[bool, typer.Option("--each", help="List every charge.")] = False,
+) -> None:
+    """What was spent and what is left, from the ledgers; damage is an error, because then nobody knows.
+
+    Example: plait privacy spend ledgers/
+    """
+    from plait.privacy.ledger.spending import read_spending
+    from plait.privacy.mechanisms.wording import short
+
+    found = read_spending(ledger)
+    table = _table("Spent", "party", "data", "epsilon spent", "limit", "delta", "releases", "without guarantee")
+    for s in found:
+        limit = "none" if s.limit is None else f"{s.limit:g}"
+        table.add_row(s.party, s.fingerprint[:10], f"{s.epsilon:.4g}", limit, short(s.delta), str(len(s.charges)),
+                      str(s.unguaranteed))  # fmt: skip
+    _out.print(table)
+    for s in found if each else ():
+        lines = _table(f"Charges of {s.party}, {s.fingerprint[:10]}", "run", "round", "release", "mu", "noise")
+        for c in s.charges:
+            mu = "no guarantee" if math.isinf(c.cost.mu) else f"{c.cost.mu:.4g}"
+            lines.add_row(c.release.run, str(c.release.round), c.release.name, mu, c.noise)
+        _out.print(lines)
+
+
+@app.command()
+def audit(
+    full: Annotated[bool, typer.Option("--full", help="Look much longer: minutes instead of seconds.")] = False,
+) -> None:
+    """Try to prove plait's mechanisms wrong, and check that the same tests catch known faults.
+
+    Every line of the first table must pass and every line of the second must be caught. Passing proves nothing; the
+    proof is in docs/privacy.md.
+    """
+    from plait.privacy.audit.suite import CHECKS, FULL, MUTANTS, SHORT, Effort
+
+    effort = Effort(FULL if full else SHORT)
+    wrong = []
+    for title, checks, expected in (("plait as it is", CHECKS, True), ("plait with a fault put in", MUTANTS, False)):
+        table = _table(title, "test", "measured", "at most", "verdict")
+        for check in checks:
+            finding = check.run(effort)
+            verdict = (
+                ("passes" if finding.passed else "FAILS") if expected else ("MISSED", "caught")[not finding.passed]
+            )
+            if finding.passed is not expected:
+                wrong.append(check.name)
+            table.add_row(check.name, f"{finding.measured:.4g}", f"{finding.allowed:.4g}", verdict)
+        _out.print(table)
+    if wrong:
+        raise SettingError(
+            f"the audit must pass what is sound and catch every fault. Found otherwise: {'; '.join(wrong)}. A sound "
+            "mechanism fails one game in a hundred by chance: run it again with --full."
+        )
+
+
+@app.command()
+def attack(
+    data: Annotated[str, typer.Option(help="breast-cancer (comes with scikit-learn) or a9a (in PLAIT_DATA).")] = (
+        "breast-cancer"
+    ),
+    output: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("plait-attack"),
+) -> None:
+    """Attack real runs, unprotected and under each protection, and show what was recovered.
+
+    A helper tries to read the labels off what it receives. The coordinator tries to learn the helper's column space,
+    and with 60 known records to reconstruct all others, from what it receives.
+    """
+    from plait.studies.attack_study import measure, settings
+    from plait.studies.privacy_figures import draw_exposures
+
+    sample = _sample(data)
+    own, helper = sample.train
+    found = [measure(s, own, helper, sample.labels) for s in settings(rounds=helper.shape[1] + 10)]
+    table = _table(f"What attacks recover: {sample.name}", "protection", "labels", "column space", "records",
+                   "shares sent")  # fmt: skip
+    for e in found:
+        table.add_row(e.setting, f"{e.labels:.1%}", f"{e.column_space:.1%}", f"{e.records:.1%}", str(e.sent))
+    _out.print(table)
+    majority = max(sample.labels.mean(), 1 - sample.labels.mean())
+    _out.print(f"Always guessing the commoner label is right in {majority:.1%}.", highlight=False)
+    picture = draw_exposures(found, output / "attacks.png")
+    _out.print(f"As a picture: {picture}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def preview(
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Give it several times; 0.1, 0.5, 1, 3, 8 if not.")
+    ] = None,
+    delta: Delta = 1e-5,
+    data: Annotated[str, typer.Option(help="synthetic, breast-cancer, or a9a (in PLAIT_DATA).")] = "synthetic",
+    records: Annotated[
+        int, typer.Option(help="Synthetic rows: as many as your data has, and half as many more.")
+    ] = 6000,
+    own: Annotated[int, typer.Option(help="Synthetic columns of the label holder.")] = 20,
+    helper: Annotated[int, typer.Option(help="Synthetic columns of the helper.")] = 20,
+    repeats: Annotated[int, typer.Option(help="Trainings per epsilon; the median is shown.")] = 5,
+    output: Annotated[Path | None, typer.Option(help="Folder for a picture.")] = None,
+) -> None:
+    """What privacy would cost in accuracy, by simulation on public or synthetic data: your own data spends nothing.
+
+    Example: plait privacy preview --records 30000 --own 60 --helper 60 --epsilon 0.5 --epsilon 2
+    """
+    from plait.studies.privacy_preview import preview as simulate
+    from plait.studies.privacy_preview import synthetic
+
+    sample = synthetic(records, own, helper) if data == "synthetic" else _sample(data)
+    found = simulate(sample, sorted(epsilon or (0.1, 0.5, 1.0, 3.0, 8.0)), delta, repeats)
+    table = _table(f"Log loss on new rows: {found.sample}", "model", "log loss", "of the helper's gain")
+    gain = found.local - found.pooled
+    table.add_row("without the helper", f"{found.local:.4f}", "0%")
+    for value, loss in found.private.items():
+        table.add_row(f"private, epsilon = {value:g}", f"{loss:.4f}", f"{(found.local - loss) / gain:.0%}")
+    table.add_row("with the helper, unprotected", f"{found.pooled:.4f}", "100%")
+    _out.print(table)
+    if output is not None:
+        from plait.studies.privacy_figures import draw_preview
+
+        _out.print(f"As a picture: {draw_preview(found, output / 'preview.png')}", highlight=False, soft_wrap=True)
+
+
+def _sample(name: str) -> "Sample":
+    from plait.studies.privacy_preview import SAMPLES
+
+    if name not in SAMPLES:
+        raise SettingError(f"--data must be one of {', '.join(SAMPLES)}. Found {name!r}.")
+    return SAMPLES[name]()
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(
+        title=escape(title), title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD
+    )
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i == 0 else "right")
+    return table

@@ -1,0 +1,279 @@
+"""The long-running program of the coordinator; with every party local and no network it is a simulation."""
+
+import hmac
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait._threads import blas_threads
+from plait._types import Array
+from plait.alignment.aligner import Consent, agree
+from plait.alignment.order import Order
+from plait.data.tables import keyed_digest
+from plait.deployment.align import Guest, Host, invite, missing_from
+from plait.deployment.assembly import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.endpoints import Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.message_log import AuditLog
+from plait.deployment.party_program import open_participant, say_guarantees
+from plait.deployment.progress import Progress
+from plait.deployment.registry import LOSSES
+from plait.deployment.replay import Journaled
+from plait.deployment.report.page import write_report
+from plait.deployment.run_folder import (
+    ALIGNED,
+    COORDINATOR,
+    RESUMABLE,
+    RunFolder,
+    Status,
+    find_run,
+    new_run,
+    plain_rounds,
+)
+from plait.deployment.stored_party import StoredParty
+from plait.errors import InputError, PlaitError, StorageError, TransportError
+from plait.messages import Broadcast, Share
+from plait.problem.metrics import metrics
+from plait.training.history import Round
+from plait.training.private_pass import Conducted
+from plait.training.run import conduct
+from plait.transports.handshake import Finished
+from plait.transports.server import Hub, Terms
+
+_MOST_ROUNDS_TOLD = 2000
+
+
+class Everyone:
+    """The channel to all parties: those in this process and those that dial in."""
+
+    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None) -> None:
+        self._local = local
+        self._hub = hub
+
+    def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        remote = {name: b for name, b in requests.items() if name not in self._local}
+        if self._hub is not None:
+            self._hub.put(seq, remote)
+            self._hub.give_head_start()  # the others compute while the local parties do
+        shares = {name: self._local[name].answer(seq, b) for name, b in requests.items() if name in self._local}
+        if self._hub is not None:
+            shares |= {name: self._hub.take(name) for name in remote}
+        for party in self._local.values():
+            party.rest()
+        return {name: shares[name] for name in requests}
+
+    def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:
+        if self._hub is not None:
+            self._hub.remember(seq, requests, told)
+        local = self._local
+        return {n: local[n].repeat(seq, b) if n in local else told[n] for n, b in requests.items()}
+
+
+class _Run:
+    """One run at the coordinator: its folder, its parties, and how it ends."""
+
+    def __init__(
+        self, job: Job, file: PartyFile, guests: Sequence[Guest], fresh: bool, lasting: bool, progress: Progress
+    ) -> None:
+        self.job = job
+        self.file = file
+        self.guests = guests
+        self.lasting = lasting
+        self.progress = progress
+        if job.alignment is None:
+            self.labels = load_labels(job, file)  # bad input ends before anything is written
+        runs = file.path(file.runs)
+        statuses = (*RESUMABLE, ALIGNED) if lasting else (ALIGNED,)  # a simulation is simply run again
+        folder = None if fresh else find_run(runs, COORDINATOR, job.digest, statuses)
+        self.resumed = folder is not None and folder.checkpoint.exists()
+        if folder is None:
+            name, key = new_run()
+            folder = RunFolder(runs / name / COORDINATOR)
+        else:
+            name, key = folder.status.run, folder.status.key
+            progress.say(f"resuming run {name}")
+        self.folder, self.name, self.key = folder, name, key
+        self.folder.begin(Status(name, job.digest, COORDINATOR, key))
+        self.audit = AuditLog(self.folder.path / "audit.jsonl")
+        self.local: dict[str, StoredParty] = {}
+        self.hub: Hub | None = None
+
+    def align(self, listen: Listen | None, remote: tuple[str, ...]) -> None:
+        """Find the common rows first, if the job says so."""
+        self.orders: dict[str, Order] = {}
+        if self.job.alignment is not None:
+            Host(self.job, self.guests, self.name, self.key, self.audit, self.progress).meet("fit", listen, remote)
+            self.orders = {guest.file.name: guest.order(self.name, self.key) for guest in self.guests}
+            self.labels = load_labels(self.job, self.file, order=self.orders[self.file.name])
+        self.ids = keyed_digest(self.labels.ids, bytes.fromhex(self.key))
+
+    def admit_locally(self, files: Sequence[PartyFile]) -> None:
+        """Let parties take part in this process."""
+        for file in files:
+            rows = load_rows(self.job, file, self.orders.get(file.name))
+            party = open_participant(self.job, file, rows, self.name, self.key, lasting=False)
+            self.local[file.name] = party
+            _need_same_rows(file.name, self.labels, self.ids, party)
+
+    def open_hub(self, listen: Listen) -> None:
+        """Let the other parties dial in."""
+        remote = tuple(name for name in self.job.parties if name not in self.local)
+        rows = len(self.labels.ids)
+        lengths = self.job.method.lengths(rows) | {rows}
+        terms = Terms(
+            remote, self.job.digest, "fit", self.name, self.key, rows, self.ids, self._patience, window(rows), lengths
+        )
+        self.hub = Hub(terms, self._note)
+        for name in remote:
+            if self._told(name).exists():
+                self.hub.skip(name)
+        port = self.hub.open(listen.address, listen.security)
+        self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
+        if not self.resumed:  # a party whose part is done may never come back
+            self.hub.wait_for_all(self._say_who_is_missing)
+
+    def _say_who_is_missing(self, absent: list[str], lasting: bool) -> None:
+        names = ", ".join(absent)
+        if not lasting:
+            self.progress.say(f"waiting for {names}")
+            return
+        self.progress.say(
+            f"still waiting for {names}: no party of that name has come through TLS. If it runs, it says what stops "
+            "it: an address, a firewall, or a certificate of another authority (compare `plait cert show`)."
+        )
+
+    def train(self) -> Conducted:
+        lag = window(len(self.labels.ids)) - 1
+        journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
+        try:
+            transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
+            job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
+            if assigned.briefing is not None:
+                transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
+            return conduct(
+                assigned.task,
+                job.method,
+                job.policy,
+                job.stopping,
+                transport,
+                [self.progress.round],
+                job.run.wire,
+                lambda: transport.seconds,
+            )
+        finally:
+            journal.close()
+
+    def keep(self, conducted: Conducted) -> None:
+        """Write the results here, then at every party."""
+        outcome = conducted.outcome
+        rounds: list[Round] = list(outcome.history)
+        last = outcome.history.last
+        result = {
+            "rounds_taken": len(rounds),
+            "objective": last.objective if math.isfinite(last.objective) else None,
+            "converged": outcome.reason.converged,
+            "reason": outcome.reason.text,
+        }
+        loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
+        found = self._metrics(conducted.scores)
+        self.folder.write_model(conducted.intercept, loss, self.job.parties, {**result, "metrics": found})
+        self.folder.write_history(plain_rounds(rounds))
+        details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
+        self.audit.settle()
+        write_report(self.folder.path, self.job, {**details, "metrics": found})
+        objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
+        text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"
+        self.tell(Finished(True, text, details), self._patience)
+        self.folder.end("finished", text)
+        for name in self.local:
+            write_report(self.local[name].folder.path, self.job, details)
+        self.progress.say(f"{text}; model and report in {self.folder.path}")
+        say_guarantees(self.job, self.job.parties, self.progress)
+
+    def _metrics(self, scores: Array | None) -> dict[str, float]:
+        """How good the model is on the training rows; the other parties are not told, for it is about the labels."""
+        if scores is None or self.job.policy.private or np.unique(self.labels.values).size < 2:
+            return {}
+        return metrics(self.job.loss, scores, self.labels.values)
+
+    def fail(self, error: PlaitError) -> None:
+        """End on all sides with one message."""
+        resumable = isinstance(error, TransportError | StorageError)
+        self.audit.note("failed", reason=str(error))
+        self.folder.end("interrupted" if resumable else "failed", str(error))
+        self.tell(Finished(False, str(error)[:4000], {"resumable": resumable}), min(5.0, self._patience))
+
+    def interrupt(self) -> None:
+        self.folder.end("interrupted", "interrupted")
+
+    def tell(self, finished: Finished, patience: float) -> None:
+        for party in self.local.values():
+            party.finish(finished)
+        if self.hub is not None:
+            self.hub.finish(finished, self._mark_told if finished.ok else lambda _: None, patience)
+
+    def close(self) -> None:
+        if self.hub is not None:
+            self.hub.close()
+        for party in self.local.values():
+            party.close()
+        self.audit.close()
+        self.folder.release()
+
+    @property
+    def _patience(self) -> float:
+        return self.job.coordinator.patience
+
+    def _told(self, name: str) -> Path:
+        return self.folder.checkpoint / f"told-{name}"
+
+    def _mark_told(self, name: str) -> None:
+        self._told(name).touch()
+
+    def _note(self, what: str, **facts: Any) -> None:
+        self.audit.note(what, **facts)
+        self.progress.event(what, facts)
+
+
+def coordinate(
+    job: Job,
+    file: PartyFile,
+    local: Sequence[PartyFile],
+    listen: Listen | None,
+    progress: Progress,
+    fresh: bool = False,
+    consent: Consent = agree,
+) -> Path:
+    """Align and train the job, or resume it; returns the coordinator's run folder."""
+    with blas_threads(job.run.threads):
+        lasting = listen is not None
+        guests = [] if job.alignment is None else invite(job, file, local, consent, progress)
+        this = _Run(job, file, guests, fresh, lasting, progress)
+        try:
+            this.align(listen, missing_from(local, job))
+            this.admit_locally(local)
+            if listen is not None:
+                this.open_hub(listen)
+            this.keep(this.train())
+        except PlaitError as error:
+            this.fail(error)
+            raise
+        except KeyboardInterrupt:
+            this.interrupt()
+            raise
+        finally:
+            this.close()
+    return this.folder.path
+
+
+def _need_same_rows(name: str, labels: Labels, ids: str, party: StoredParty) -> None:
+    ready = party.ready
+    if ready.rows != len(labels.ids) or not hmac.compare_digest(ready.ids, ids):
+        raise InputError(
+            f"all parties must hold the same rows in the same order. Found {len(labels.ids)} labels and {ready.rows} "
+            f"rows at {name!r}, or other ids. Align the files first."
+        )

@@ -1,0 +1,209 @@
+"""An append-only file of numbered records: what a run must not forget between two messages.
+
+    record   "PLJ2" | seq u64 | size u64 | check of the payload u32 | payload
+
+The check is the CRC-32 of the sum of the payload's pages, byte by byte: it is ten times as fast as a CRC of them all,
+and notices as well when a page did not reach the disk.
+
+`append` writes at once, so that killing the process loses nothing; `append_behind` lets a worker write.  Making
+records durable against a power cut (fsync) takes milliseconds, so the worker does it for all records at hand while
+the peers compute.  At most `lag` records may still be on their way: peers keep as many messages to repeat.  A record
+cut short by a crash is dropped when the journal is opened again.
+"""
+
+import os
+import struct
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from plait._files import sync_folder
+from plait.deployment.state import Buffer
+from plait.errors import StorageError
+
+_RECORD = struct.Struct("<4sQQI")
+_MAGIC = b"PLJ2"
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Record:
+    """The payload of one numbered exchange."""
+
+    seq: int
+    payload: bytes
+
+
+class Journal:
+    """Records in the order of their numbers, one writer, and a worker that makes them durable."""
+
+    def __init__(self, path: Path, lag: int = 1) -> None:
+        self.path = path
+        new = not path.exists()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab")
+        if new:
+            sync_folder(path.parent)
+        self.bytes = self._drop_torn_tail()
+        self._lag = lag
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._replacing = False
+        self._failure: OSError | None = None
+        self._closing = False
+        self._worker = threading.Thread(target=self._work, name="plait-journal", daemon=True)
+        self._worker.start()
+
+    def append(self, seq: int, parts: list[Buffer]) -> None:
+        """Write one record; it survives the death of this process at once."""
+        self._wait(lambda: not self._replacing)  # what is written before the journal is forgotten would be lost
+        self._write(seq, parts)
+        self._submit(lambda: None)
+
+    def append_behind(self, seq: int, make_parts: Callable[[], list[Buffer]]) -> None:
+        """Have one record made and written."""
+        self._submit(lambda: self._write(seq, make_parts()))
+
+    def replace_behind(self, write_snapshot: Callable[[], None]) -> None:
+        """Have a snapshot written that makes all records so far superfluous, then forget them."""
+        self._replacing = True
+        self._submit(lambda: self._replace(write_snapshot))
+
+    def settle(self) -> None:
+        """Wait until everything is durable."""
+        self._wait(lambda: not self._jobs)
+
+    def close(self) -> None:
+        self.settle()
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._worker.join()
+        self._file.close()
+
+    def _submit(self, job: Callable[[], None]) -> None:
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify_all()
+        self._wait(lambda: len(self._jobs) <= self._lag)
+
+    def _wait(self, until: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure is not None or until())
+            if self._failure is not None:
+                raise StorageError(f"the journal {self.path} must be writable. Found: {self._failure}.")
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._jobs or self._closing)
+                if not self._jobs:
+                    return
+                jobs = list(self._jobs)
+            try:
+                for job in jobs:
+                    job()
+                self._make_durable()
+            except OSError as error:
+                self._failure = error
+            with self._changed:
+                for _ in jobs:
+                    self._jobs.popleft()
+                self._changed.notify_all()
+
+    def _make_durable(self) -> None:
+        """And let the system forget the pages: they are read again only after a restart, and new ones take time."""
+        os.fdatasync(self._file.fileno())
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def _write(self, seq: int, parts: list[Buffer]) -> None:
+        size = sum(len(part) for part in parts)
+        self._file.write(_RECORD.pack(_MAGIC, seq, size, _check(parts)))
+        for part in parts:
+            self._file.write(part)
+        self._file.flush()
+        self.bytes += _RECORD.size + size
+
+    def _replace(self, write_snapshot: Callable[[], None]) -> None:
+        write_snapshot()
+        self._file.truncate(0)
+        self.bytes = 0
+        with self._changed:
+            self._replacing = False
+            self._changed.notify_all()
+
+    def records(self) -> Iterator[Record]:
+        """Every whole record, oldest first."""
+        with self.path.open("rb") as file:
+            while (record := _read(file.read, self.path)) is not None:
+                yield record
+
+    def _drop_torn_tail(self) -> int:
+        whole = 0
+        for record in self.records():
+            whole += _RECORD.size + len(record.payload)
+        if whole != self._file.tell():
+            self._file.truncate(whole)
+            os.fsync(self._file.fileno())
+        return whole
+
+
+class NoJournal:
+    """Forgets at once: for simulations, which are simply run again."""
+
+    bytes = 0
+
+    def append(self, seq: int, parts: list[Buffer]) -> None:
+        return
+
+    def append_behind(self, seq: int, make_parts: Callable[[], list[Buffer]]) -> None:
+        return
+
+    def replace_behind(self, write_snapshot: Callable[[], None]) -> None:
+        return
+
+    def records(self) -> Iterator[Record]:
+        return iter(())
+
+    def close(self) -> None:
+        return
+
+
+_WINDOW_BYTES, _LONGEST_WINDOW = 64 << 20, 16
+
+
+def window(rows: int) -> int:
+    """How many past messages of one number per row both sides keep to repeat: few when they are large."""
+    return max(2, min(_LONGEST_WINDOW, _WINDOW_BYTES // (8 * rows)))
+
+
+def _check(parts: Iterable[Buffer]) -> int:
+    total, at = np.zeros(_PAGE, np.uint8), 0
+    for part in parts:
+        data = np.frombuffer(part, np.uint8)
+        lead = min(data.size, -at % _PAGE)
+        total[at % _PAGE : at % _PAGE + lead] += data[:lead]
+        pages = (data.size - lead) // _PAGE
+        rest = data[lead + pages * _PAGE :]
+        total += data[lead : data.size - rest.size].reshape(pages, _PAGE).sum(axis=0, dtype=np.uint8)
+        total[: rest.size] += rest
+        at += data.size
+    return zlib.crc32(total.tobytes())
+
+
+def _read(read: Callable[[int], bytes], path: Path) -> Record | None:
+    """The next record; None at the end or where the last write was cut short."""
+    header = read(_RECORD.size)
+    if len(header) < _RECORD.size or not any(header):
+        return None
+    magic, seq, size, check = _RECORD.unpack(header)
+    if magic != _MAGIC:
+        raise StorageError(f"the journal {path} must hold records. Found something else. Start a fresh run.")
+    payload = read(size)
+    return Record(seq, payload) if len(payload) == size and _check([payload]) == check else None

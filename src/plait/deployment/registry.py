@@ -1,0 +1,170 @@
+"""Where names become objects: the only place that knows which word stands for which loss, penalty or mechanism."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
+from functools import reduce
+from operator import add
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from plait.errors import ConfigError, InputError, SettingError
+from plait.methods.admm.gauss_seidel import GaussSeidel
+from plait.methods.admm.jacobi import Jacobi
+from plait.methods.admm.proximal import Proximal
+from plait.methods.base import Method
+from plait.methods.sgd import Sgd
+from plait.methods.subspace.augmented import Augmented
+from plait.methods.subspace.method import Subspace
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
+from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.policy import Policy
+from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
+from plait.problem.penalties import (
+    L1,
+    L2,
+    Ball,
+    Box,
+    ElasticNet,
+    GroupLasso,
+    LogPenalty,
+    NonNegative,
+    NoPenalty,
+    Penalty,
+)
+from plait.training.under_policy import choose as choose_under
+
+T = TypeVar("T")
+
+LOSSES: Mapping[str, type[Loss]] = {
+    "logistic": Logistic,
+    "squared": Squared,
+    "squared-hinge": SquaredHinge,
+    "hinge": Hinge,
+    "huber": Huber,
+    "poisson": Poisson,
+    "pinball": Pinball,
+    "cauchy": Cauchy,
+}
+PENALTIES: Mapping[str, Any] = {
+    "none": NoPenalty,
+    "l2": L2,
+    "l1": L1,
+    "elastic-net": ElasticNet,
+    "group-lasso": GroupLasso,
+    "log": LogPenalty,
+    "box": Box,
+    "ball": Ball,
+    "non-negative": NonNegative,
+}
+METHODS: Mapping[str, type[Method]] = {
+    "subspace": Subspace,
+    "augmented": Augmented,
+    "proximal": Proximal,
+    "jacobi": Jacobi,
+    "gauss-seidel": GaussSeidel,
+    "sgd": Sgd,
+}
+
+MECHANISMS: Mapping[str, Any] = {
+    "none": NoPrivacy,
+    "recommended": Recommended,
+    "mechanism-a": MechanismA,
+    "paper": PaperMechanism,
+    "paper-noise": PaperNoise,
+}
+LABEL_MECHANISMS: Mapping[str, Any] = {"randomised-response": RandomisedResponse, "noisy-label": NoisyLabel}
+
+
+def penalty(value: Any, where: str) -> Penalty:
+    """A penalty from its name, a table, or a list of them, which are added."""
+    parts = value if isinstance(value, list) else [value]
+    if not parts:
+        raise ConfigError(f'{where} must name a penalty. Found an empty list. Use "none" for no penalty.')
+    chosen = [choose(PENALTIES, part, where) for part in parts]
+    try:
+        return reduce(add, chosen)
+    except SettingError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
+    """A method from its name or a table; "auto" for the one that needs the fewest rounds under this policy."""
+    if value in ("auto", {"name": "auto"}):
+        return choose_under(policy, tuple(penalties), loss, penalties).method
+    chosen: Method = choose(METHODS, value, where)
+    try:
+        chosen.check(loss, penalties)
+    except SettingError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return chosen
+
+
+def choose(known: Mapping[str, Any], value: Any, where: str) -> Any:
+    """An object from its name, or from a table with `name` and options."""
+    table = {"name": value} if isinstance(value, str) else value
+    if not isinstance(table, dict) or not isinstance(table.get("name"), str):
+        raise ConfigError(f"{where} must be a name or a table with a name. Found {value!r}.")
+    options = dict(table)
+    name = options.pop("name")
+    if name not in known:
+        raise ConfigError(f"{where} must be one of {', '.join(known)}. Found {name!r}.")
+    return build(known[name], options, where)
+
+
+def build(kind: Any, table: Any, where: str) -> Any:
+    """A dataclass from a table: unknown keys, wrong types and impossible values are errors that name their place."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table. Found {table!r}.")
+    if not isinstance(kind, type):
+        return _construct(kind, table, where)
+    hints = get_type_hints(kind)
+    known = {f.name: f for f in fields(kind) if f.init}
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise ConfigError(f"{where} knows the options {', '.join(known) or '(none)'}. Found {', '.join(unknown)}.")
+    needed = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING and n not in table]
+    if needed:
+        raise ConfigError(f"{where} must give {', '.join(needed)}. Found nothing there.")
+    given = {name: convert(value, hints[name], f"{where}.{name}") for name, value in table.items()}
+    return _construct(kind, given, where)
+
+
+def _construct(kind: Any, given: dict[str, Any], where: str) -> Any:
+    try:
+        return kind(**given)
+    except (SettingError, InputError, TypeError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def convert(value: Any, hint: Any, where: str) -> Any:
+    """A TOML value as the type that an option has."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        kinds = [a for a in arguments if a is not NoneType]
+        return convert(value, kinds[0], where) if len(kinds) == 1 else value
+    if origin is Literal:
+        if value not in arguments:
+            raise ConfigError(f"{where} must be one of {', '.join(map(repr, arguments))}. Found {value!r}.")
+        return value
+    if origin is tuple and isinstance(value, str):
+        value = [value] if value else []
+    if origin is tuple and isinstance(value, list):
+        return tuple(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        words = {member.name.lower().replace("_", "-"): member for member in hint}
+        if value not in words:
+            raise ConfigError(f"{where} must be one of {', '.join(words)}. Found {value!r}.")
+        return words[value]
+    if hint is float and type(value) is int:
+        return float(value)
+    if hint in (float, int, str, bool):
+        if type(value) is not hint:
+            raise ConfigError(f"{where} must be {_WORDS[hint]}. Found {value!r}.")
+        return value
+    return value
+
+
+_WORDS: Mapping[Any, str] = {float: "a number", int: "a whole number", str: "text in quotes", bool: "true or false"}

@@ -1,0 +1,153 @@
+"""A run folder: runs/RUN/NAME holds everything that one party keeps of one run, and nothing of another's.
+
+run.json           which run, which job, how it stands
+weights.json       the party's own part of the model            (party)
+model.json         intercept, loss, parties                      (coordinator)
+preparation.json   how its columns were prepared                 (party)
+history.json       one record per round
+audit.jsonl        every message sent and received, sealed
+report.html        all of this to look at, without a network
+alignment/         which rows are common, when they had to be found
+checkpoint/        what a restart resumes from
+"""
+
+import fcntl
+import secrets
+import shutil
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from plait._files import read_json, write_json
+from plait._types import Array
+from plait._version import __version__
+from plait.errors import StorageError
+from plait.training.history import Round
+
+COORDINATOR = "coordinator"
+RESUMABLE = ("running", "interrupted")
+ALIGNED = "aligned"
+
+
+@dataclass(frozen=True)
+class Status:
+    """run.json."""
+
+    run: str
+    job: str
+    name: str
+    key: str
+    status: str = "running"
+    reason: str = ""
+    checksum: int = 0
+    plait: str = __version__
+    started: str = ""
+
+
+def new_run() -> tuple[str, str]:
+    """A name for a new run, and the key for its digests of ids."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", secrets.token_hex(32)
+
+
+class RunFolder:
+    """One party's folder of one run, locked while a process uses it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: BinaryIO | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    def begin(self, status: Status) -> Status:
+        """Create the folder, or reopen it when it holds the same run of the same job on the same data."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        if not (self.path / "run.json").exists():
+            started = datetime.now(UTC).isoformat()
+            self.write(replace(status, started=started))
+            return self.status
+        found = self.status
+        if (found.run, found.job, found.checksum) != (status.run, status.job, status.checksum):
+            raise StorageError(
+                f"{self.path} must hold run {status.run} of this job on these data. Found other data or another job. "
+                "Restore them, or start over with `plait coordinator --fresh`."
+            )
+        if found.status != "finished":
+            self.write(replace(found, status="running", reason=""))
+        return found
+
+    @property
+    def status(self) -> Status:
+        content = read_json(self.path / "run.json", "a run's status")
+        known = {f.name for f in fields(Status)}
+        return Status(**{key: value for key, value in content.items() if key in known})
+
+    def write(self, status: Status) -> None:
+        write_json(self.path / "run.json", {"format": 1, **asdict(status)})
+
+    def end(self, status: str, reason: str) -> None:
+        """Note how the run stands now; a finished one needs no checkpoint."""
+        self.write(replace(self.status, status=status, reason=reason))
+        if status == "finished":
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def write_weights(self, columns: tuple[str, ...], weights: Array, clip: float | None) -> None:
+        """`clip` is the norm at which rows are clipped before they are scored, as they were in training."""
+        content = {"format": 1, "party": self.status.name, "run": self.status.run, "clip": clip}
+        write_json(self.path / "weights.json", {**content, "columns": list(columns), "weights": weights.tolist()})
+
+    def weights(self) -> tuple[tuple[str, ...], Array, float | None]:
+        """The names of the columns, the weights (d,), bit for bit, and where rows are clipped."""
+        content = read_json(self.path / "weights.json", "a party's weights")
+        return tuple(content["columns"]), np.array(content["weights"], dtype=np.float64), content["clip"]
+
+    def write_model(self, intercept: float, loss: str, parties: tuple[str, ...], result: dict[str, Any]) -> None:
+        content = {"format": 1, "run": self.status.run, "intercept": intercept, "loss": loss, "parties": list(parties)}
+        write_json(self.path / "model.json", {**content, **result})
+
+    def model(self) -> dict[str, Any]:
+        return read_json(self.path / "model.json", "a trained model")
+
+    def write_history(self, rounds: list[dict[str, Any]]) -> None:
+        write_json(self.path / "history.json", {"format": 1, "rounds": rounds})
+
+    def history(self) -> list[dict[str, Any]]:
+        return list(read_json(self.path / "history.json", "a history")["rounds"])
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        lock = (self.path / ".lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise StorageError(
+                f"{self.path} must be used by one process. Found another that uses it. End it."
+            ) from None
+        self._lock = lock
+
+
+def plain_rounds(rounds: list[Round]) -> list[dict[str, Any]]:
+    """Rounds as JSON knows them: what is not finite becomes null."""
+    return [{k: v if np.isfinite(v) else None for k, v in asdict(r).items()} for r in rounds]
+
+
+def find_run(runs: Path, name: str, job: str, statuses: tuple[str, ...]) -> RunFolder | None:
+    """The newest run of this job in one of these statuses."""
+    for path in sorted(runs.glob(f"*/{name}/run.json"), reverse=True):
+        folder = RunFolder(path.parent)
+        status = folder.status
+        if status.job == job and status.status in statuses:
+            return folder
+    return None

@@ -1,0 +1,187 @@
+"""A party that survives being killed: it journals what it is asked, and answers a repeated question as before."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from plait._files import write_atomically
+from plait.deployment import state
+from plait.deployment.assembly import Rows
+from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.message_log import AuditLog, read_log
+from plait.deployment.run_folder import RunFolder
+from plait.errors import ProtocolError, StorageError
+from plait.messages import Broadcast, Parcel, Share
+from plait.training.party import Party
+from plait.transports.handshake import Finished, Query, Ready
+
+_SMALLEST_JOURNAL = 1 << 20
+_PEER = "coordinator"
+_UNDER_WAY = 0.01
+"""Seconds: encrypting the last of a message goes on after it was handed over."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An exchange and the share that answered it."""
+
+    seq: int
+    share: Share
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a party needs to go on after exchange `last`."""
+
+    last: int
+    recent: tuple[Answered, ...]
+    state: Any
+
+
+class StoredParty:
+    """Answers broadcasts; its state is on disk before its answer leaves.
+
+    The journal gets the new state or the broadcast that led to it, whichever is smaller; a snapshot replaces a journal
+    that has outgrown it.  One that is not `lasting` keeps no checkpoint: it takes part in a simulation, or shares a
+    process with the coordinator, who asks it everything again after a restart.  An answer that has to be computed again
+    must have the digest that the audit log has for what was sent: another answer to the same question never leaves.
+    """
+
+    def __init__(
+        self, party: Party, folder: RunFolder, rows: Rows, ids: str, clip: float | None, lasting: bool = True
+    ) -> None:
+        self._clip = clip
+        self._party = party
+        self.folder = folder
+        self._rows = rows
+        self._ids = ids
+        self._recent: tuple[Answered, ...] = ()
+        self._last = 0
+        self._before: dict[int, Any] = {}
+        self._sent: dict[int, str] = {}
+        self._audit = AuditLog(folder.path / "audit.jsonl")
+        self._window = window(len(rows.ids))
+        self._journal = Journal(folder.checkpoint / "journal", self._window - 1) if lasting else NoJournal()
+        self._snapshot = folder.checkpoint / "state"
+        self._snapshot_bytes = 0
+        self._kept = folder.status.status == "finished"
+        self._restore()
+
+    @property
+    def ready(self) -> Ready:
+        """What the coordinator is told when the party joins."""
+        return Ready(len(self._rows.ids), self._ids, self._last)
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """How many numbers a broadcast may have."""
+        return self._party.lengths
+
+    def answer(self, seq: int, broadcast: Broadcast) -> Share:
+        """Take one step, or repeat the share of an exchange that has been answered."""
+        for answered in self._recent:
+            if answered.seq == seq:
+                self._audit.note("repeated", peer=_PEER, seq=seq)
+                return answered.share
+        if seq in self._before:
+            self._audit.note("repeated", peer=_PEER, seq=seq)
+            return self._same(seq, self._party.answer_from(self._before[seq], broadcast))
+        if seq <= self._last:
+            raise ProtocolError(f"exchange {self._last} has been answered. Found a stale request for {seq}.")
+        if seq in self._sent:
+            self._audit.note("repeated", peer=_PEER, seq=seq)
+        else:
+            self._audit.message("received", _PEER, seq, broadcast)
+        share = self._same(seq, self._step(seq, broadcast))
+        self._journal.append(seq, self._record(broadcast))
+        if seq not in self._sent:
+            self._audit.message("sent", _PEER, seq, share)
+        if self._journal.bytes > max(_SMALLEST_JOURNAL, 4 * self._snapshot_bytes):
+            snapshot = Snapshot(self._last, self._recent, self._party.state)
+            self._journal.replace_behind(lambda: self._write(snapshot))
+        return share
+
+    def repeat(self, seq: int, broadcast: Broadcast) -> Share:
+        """Take a step of before a restart again: for a party that keeps no checkpoint."""
+        if seq not in self._sent:
+            self._audit.note("answered, line lost", peer=_PEER, seqs=[seq])
+        return self._same(seq, self._step(seq, broadcast))
+
+    def rest(self) -> None:
+        """Note what was said, once what has left is no longer on its way through this machine."""
+        self._audit.catch_up(_UNDER_WAY)
+
+    def look_up(self, query: Query) -> Share:
+        raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        raise ProtocolError(f"this party is here to train. Found a parcel, {parcel.what!r}.")
+
+    def finish(self, finished: Finished) -> None:
+        """Keep what was trained, and note how it ended; once is enough."""
+        if self._kept:
+            return
+        self._audit.note("finished", ok=finished.ok, reason=finished.reason)
+        if finished.ok:
+            self.folder.write_weights(self._rows.columns, self._party.weights, self._clip)
+            self._rows.prepared.save(self.folder.path)
+            self.folder.write_history(finished.details.get("rounds", []))
+        self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
+
+    def close(self) -> None:
+        self._journal.close()
+        self._audit.close()
+        self.folder.release()
+
+    def _step(self, seq: int, broadcast: Broadcast) -> Share:
+        share = self._party.handle(broadcast)
+        self._last = seq
+        self._recent = (*self._recent, Answered(seq, share))[-self._window :]
+        return share
+
+    def _write(self, snapshot: Snapshot) -> None:
+        data = state.encode(snapshot)
+        write_atomically(self._snapshot, data)
+        self._snapshot_bytes = len(data)
+
+    def _record(self, broadcast: Broadcast) -> list[state.Buffer]:
+        """What the journal gets: the state when it is smaller than the message that led to it."""
+        parts = state.encode_parts(Snapshot(self._last, (), self._party.state))
+        return parts if sum(map(len, parts)) < broadcast.bytes else state.encode_parts(broadcast)
+
+    def _restore(self) -> None:
+        entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]
+        self._sent = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "sent"}
+        if self._kept:
+            self._last = max(self._sent, default=0)
+            return
+        if self._snapshot.exists():
+            data = self._snapshot.read_bytes()
+            snapshot: Snapshot = state.decode(data)
+            self._snapshot_bytes = len(data)
+            self._last, self._recent = snapshot.last, snapshot.recent
+            self._party.resume(snapshot.state)
+        lost = []
+        for record in self._journal.records():
+            if record.seq > self._last:
+                self._replay(record.seq, state.decode(record.payload))
+                lost += [record.seq] if record.seq not in self._sent else []
+        if lost:
+            self._audit.note("answered, line lost", peer=_PEER, seqs=lost)
+        self._audit.note("resumed" if self._last or self._sent else "started", last=self._last)
+
+    def _replay(self, seq: int, found: Snapshot | Broadcast) -> None:
+        if isinstance(found, Snapshot):
+            self._before[seq] = self._party.state
+            self._party.resume(found.state)
+            self._last = seq
+        else:
+            self._same(seq, self._step(seq, found))
+
+    def _same(self, seq: int, share: Share) -> Share:
+        """The share itself; StorageError unless it is the one that the audit log says was sent."""
+        if seq in self._sent and self._sent[seq] != share.digest:
+            raise StorageError(
+                f"resuming exchange {seq} must give the share that was sent. Found another. The data, the machine or "
+                "the software has changed: restore it, or start over with --fresh."
+            )
+        return share

@@ -1,0 +1,1 @@
+"""ADMM sharing in all its forms: the first half of the paper."""

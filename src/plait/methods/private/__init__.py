@@ -1,0 +1,1 @@
+"""The sides that private parties play."""

@@ -1,0 +1,226 @@
+"""Party sides of ADMM sharing that send what a mechanism releases, and go on from that: never the clean share.
+
+In plait's units (mean loss, rho per record) the x-update is, after multiplication by N / (rho + tau),
+
+    x = argmin |D x - s|^2 / 2 + kappa |x|^2 / 2 + R_0(x),
+    s = w - v rho / (rho + tau),    kappa = N lambda / (rho + tau),
+
+with w the share as it was last released.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plait._types import Array
+from plait.errors import PrivacyError, SettingError
+from plait.messages import Broadcast, Share
+from plait.methods.admm.sharing import Sharing, SharingParty, SharingPartyState
+from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
+from plait.privacy.clipping import ClippedRows
+from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.mechanisms.noisy_admm import MechanismA
+from plait.privacy.mechanisms.paper import (
+    ColumnNoise,
+    PaperMechanism,
+    PaperNoise,
+    check_unit_rows,
+    minimise_on_ball,
+    to_ball,
+)
+from plait.problem.penalties import Ball, Combined, Penalty
+
+InLoop = PaperMechanism | PaperNoise | MechanismA
+
+
+@dataclass(frozen=True)
+class Guarded(Method):
+    """A method as one party runs it: its shares pass through its mechanism."""
+
+    inner: Sharing
+    mechanism: InLoop
+    book: Book
+    parties: int
+
+    def coordinator_side(self, task: Task) -> CoordinatorSide:
+        return self.inner.coordinator_side(task)
+
+    def party_side(self, block: Block) -> PartySide:
+        if isinstance(self.mechanism, MechanismA):
+            return AdmmSide(self._fitted(self.mechanism, block), block, self.book)
+        if isinstance(self.mechanism, PaperMechanism):
+            return PaperBallSide(self._paper(self.mechanism, block), block, self.book)
+        return PaperSide(self.mechanism, block, self.book)
+
+    def _paper(self, mechanism: PaperMechanism, block: Block) -> PaperMechanism:
+        rho = self._rho(block)
+        return replace(mechanism, rho=rho, parties=self.parties, penalty=block.features.rows * block.penalty.ridge)
+
+    def _fitted(self, mechanism: MechanismA, block: Block) -> MechanismA:
+        weight = self._rho(block) * (1 + self.inner.proximity(self.parties))
+        penalty, scale = block.penalty, block.features.rows / weight
+        rest = Combined(0.0, penalty.shape, penalty.feasible)
+        fitted = replace(mechanism, kappa=scale * penalty.ridge, rest=rest, scale=scale)
+        self.book.account.check(fitted.cost(block.features.rows).times(fitted.rounds), self.book.run)
+        return fitted
+
+    def _rho(self, block: Block) -> float:
+        if self.inner.rho is not None:
+            return self.inner.rho
+        return block.loss.stiffness(np.zeros(1))
+
+
+def guard(method: Method, mechanism: InLoop, book: Book, parties: int, block: Block) -> Guarded:
+    """`method` under `mechanism`; SettingError where the two do not go together."""
+    name = type(mechanism).__name__
+    if not isinstance(method, Sharing) or method.adapts or method.memory:
+        raise SettingError(
+            f"{name} needs ADMM sharing with a fixed rho and no acceleration: plait.Jacobi(), or plait.Proximal("
+            f"adaptive=False, acceleration=0). Found {method!r}."
+        )
+    if isinstance(mechanism, PaperNoise):
+        return Guarded(method, mechanism, book, parties)
+    if isinstance(mechanism, MechanismA):
+        _check_strongly_convex(mechanism, block.penalty)
+    elif not block.penalty.quadratic:
+        raise SettingError(f"{name} needs an L2 penalty. Found {block.penalty!r}. Use plait.privacy.Recommended.")
+    if method.rho is None and block.loss.curvature is None:
+        raise SettingError(f"{name} needs to know rho. Found a loss without a curvature: give the method rho=....")
+    return Guarded(method, mechanism, book, parties)
+
+
+def _check_strongly_convex(mechanism: MechanismA, penalty: Penalty) -> None:
+    """The proof of its sensitivity adds two variational inequalities, over a convex set, and divides by kappa."""
+    if not (penalty.convex and penalty.ridge > 0):
+        raise SettingError(
+            "MechanismA needs a convex penalty with an L2 part, such as plait.L2(0.1) or plait.ElasticNet(0.1): "
+            f"without one, a record can move the x-update without bound. Found {penalty!r}. Add plait.L2(alpha), or "
+            "use plait.privacy.Recommended, which takes any penalty."
+        )
+    try:
+        Combined(0.0, penalty.shape, penalty.feasible) + Ball(mechanism.radius)
+    except SettingError as error:
+        raise SettingError(
+            f"MechanismA solves within |x| <= {mechanism.radius:g}, and no solver here has that beside {penalty!r}: "
+            f"{error} Use plait.privacy.Recommended, which takes any penalty."
+        ) from None
+
+
+class PaperSide(PartySide):
+    """The paper's D (x + xi) at a plain level of noise."""
+
+    def __init__(self, mechanism: PaperMechanism | PaperNoise, block: Block, book: Book) -> None:
+        self.mechanism = mechanism
+        self.block = block
+        self.book = book
+        self.noise = ColumnNoise.of_eigen(*block.features.gram_eigen)
+        self.data = digest(block.features.matrix)
+        self.clean = SharingParty(block, memory=0)
+
+    def start(self) -> SharingPartyState:
+        return self.clean.start()
+
+    def respond(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[SharingPartyState, Share]:
+        if broadcast.closing:
+            return self.clean.respond(state, broadcast)
+        moved, share = self.step(state, broadcast)
+        sigma = self.mechanism.scale(self.block.features.columns)
+        assert broadcast.vector is not None
+        x = self.book.draw(
+            broadcast.round,
+            f"share with noise of rank {self.noise.rank} of {self.block.features.columns}",
+            self.mechanism.cost,
+            self.mechanism,
+            self.data + digest(state.x, broadcast.vector, broadcast.scalars),
+            lambda stream: moved + self.noise.sample(sigma, stream) if sigma else moved,
+        )
+        scalars = np.array([self.block.penalty.value(x), share.scalars[1]])
+        return SharingPartyState(x, (x,)), Share(broadcast.round, self.block.features.forward(x), scalars)
+
+    def step(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[Array, Share]:
+        """The x-update from the released weights, before noise."""
+        after, share = self.clean.respond(state, broadcast)
+        return after.x, share
+
+    def weights(self, state: SharingPartyState) -> Array:
+        return state.x
+
+
+class PaperBallSide(PaperSide):
+    """The paper's mechanism with its assumptions enforced: unit rows, |x| <= b_1, bounded feedback."""
+
+    mechanism: PaperMechanism
+
+    def __init__(self, mechanism: PaperMechanism, block: Block, book: Book) -> None:
+        check_unit_rows(block.features.matrix)
+        super().__init__(mechanism, block, book)
+
+    def step(self, state: SharingPartyState, broadcast: Broadcast) -> tuple[Array, Share]:
+        assert broadcast.vector is not None
+        features, released = self.block.features, self.block.features.forward(state.x)
+        feedback = to_ball(broadcast.vector - released, self.mechanism.feedback_bound())
+        rho, tau = broadcast.scalars[:2]
+        kappa = features.rows * self.block.penalty.ridge / (rho + tau)
+        target = (tau * released - rho * feedback) / (rho + tau)
+        hessian = features.gram + kappa * np.eye(features.columns)
+        x = minimise_on_ball(hessian, -features.adjoint(target), self.mechanism.bound)
+        return x, Share(broadcast.round, None, np.array([0.0, np.nan]))
+
+
+@dataclass(frozen=True)
+class AdmmState:
+    """The last released share (N,) and the weights behind it, which stay with the party."""
+
+    released: Array
+    x: Array
+
+
+class AdmmSide(PartySide):
+    """Mechanism A: the clipped x-update with isotropic noise.  Its scalars say nothing."""
+
+    def __init__(self, mechanism: MechanismA, block: Block, book: Book) -> None:
+        self.mechanism = mechanism
+        self.radius = 1.0 if mechanism.clip is None else mechanism.clip
+        self.rows = ClippedRows.of(block.features.matrix, self.radius)
+        self.cost = mechanism.cost(self.rows.shape[0])
+        self.book = book
+        self.block = block
+
+    def start(self) -> AdmmState:
+        return AdmmState(np.zeros(self.rows.shape[0]), np.zeros(self.rows.shape[1]))
+
+    def respond(self, state: AdmmState, broadcast: Broadcast) -> tuple[AdmmState, Share]:
+        silent = np.zeros(2)
+        if broadcast.closing:
+            return state, Share(broadcast.round, None, silent)
+        target = self._target(state, broadcast)
+        x = self.mechanism.solve(self.rows, target)
+        released = self.book.draw(
+            broadcast.round,
+            "share",
+            self.cost,
+            self.mechanism,
+            digest(self.rows.matrix, target),
+            lambda stream: self.mechanism.noisy(self.rows, x, stream),
+        )
+        return AdmmState(released, x), Share(broadcast.round, released, silent)
+
+    def _target(self, state: AdmmState, broadcast: Broadcast) -> Array:
+        """s, from what was released; the coordinator may neither add rounds nor weaken the penalty."""
+        if broadcast.round > self.mechanism.rounds:
+            raise PrivacyError(
+                f"MechanismA pays for {self.mechanism.rounds} rounds. Found a request for round {broadcast.round}. "
+                "Nothing was released."
+            )
+        assert broadcast.vector is not None
+        rho, tau = broadcast.scalars[:2]
+        kappa = self.rows.shape[0] * self.block.penalty.ridge / (rho + tau)
+        if broadcast.scalars.size > 2 or kappa < self.mechanism.kappa * (1 - 1e-9):
+            raise PrivacyError(
+                f"MechanismA was calibrated for kappa = {self.mechanism.kappa:.4g}. Found a broadcast that asks for "
+                f"{kappa:.4g} or for a combination of past shares. Nothing was released."
+            )
+        return state.released - broadcast.vector * (rho / (rho + tau))
+
+    def weights(self, state: AdmmState) -> Array:
+        return state.x / self.radius

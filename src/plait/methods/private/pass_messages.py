@@ -1,0 +1,73 @@
+"""What is said in a private pass: the first scalar of every broadcast names its step.
+
+step k >= 0    a message of the unprotected parties' own training, all records or without fold k; then come its
+               round, whether it closes that training, and its own scalars
+SCORES         your scores of the records of fold k, by the model that did not see them     (unprotected)
+LABELS         one target per record                                                       (helper)
+FIT            one offset per record, or one for all: fit your weights, once                (helper)
+SKETCH         a noisy sketch of your scores in so many buckets                            (helper)
+SHARE          how much of your score is used                                              (helper)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._types import Array
+from plait.messages import Broadcast, Share, Transport
+
+FOLDS = 5
+
+
+class Step(IntEnum):
+    """A step that is not part of the unprotected parties' training."""
+
+    SCORES = -1
+    LABELS = -2
+    FIT = -3
+    SKETCH = -4
+    SHARE = -5
+
+
+def say(step: Step, *numbers: float, vector: Array | None = None) -> Broadcast:
+    """A broadcast of one step."""
+    return Broadcast(0, vector, np.array([step, *numbers], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """The channel of one of the unprotected parties' trainings: every message says which."""
+
+    transport: Transport
+    step: int
+
+    def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        tagged = {name: self._tag(broadcast) for name, broadcast in requests.items()}
+        shares = self.transport.exchange(tagged)
+        return {name: replace(share, round=requests[name].round) for name, share in shares.items()}
+
+    def _tag(self, broadcast: Broadcast) -> Broadcast:
+        tag = [float(self.step), float(broadcast.round), float(broadcast.closing)]
+        return Broadcast(0, broadcast.vector, np.concatenate([tag, broadcast.scalars]))
+
+
+def untagged(broadcast: Broadcast) -> Broadcast:
+    """The message that `Tagged` was given."""
+    _, number, closing = broadcast.scalars[:3]
+    return Broadcast(int(number), broadcast.vector, broadcast.scalars[3:], closing=bool(closing))
+
+
+def held_out(records: int, step: int) -> NDArray[np.bool_]:
+    """The records (N,) that the training of this step does not see: none in step 0, a fifth in the others."""
+    fold = np.random.default_rng(records).permutation(records) % FOLDS
+    held: NDArray[np.bool_] = fold == step - 1
+    return held
+
+
+def kept_weights(weights: Array, held: NDArray[np.bool_]) -> Array:
+    """Sample weights (N,) without the held records, with the same sum."""
+    kept = np.where(held, 0.0, weights)
+    return kept * (float(weights.sum()) / float(kept.sum())) if held.any() else weights

@@ -1,0 +1,1 @@
+"""The default method: minimise over the span of the directions that the parties send."""

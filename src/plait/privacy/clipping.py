@@ -1,0 +1,122 @@
+"""Rows of bounded norm on a coarse grid, whose sums are exact.
+
+A record enters a release through its own row only. Each row is clipped to norm 1 and its entries are cut
+towards zero to multiples of 2^-bits, few enough for every sum of products over the records to be an integer
+below 2^53 in units of 2^(-2 bits). Floating-point products are then exact in any order, and replacing one
+record changes a released sum by that record's summand and by nothing else.
+"""
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from plait.errors import InputError, PrivacyError
+from plait.problem.features import GRAM_LIMIT
+
+Floats = NDArray[np.float64]
+
+
+class Adjacency(enum.Enum):
+    """Which two data sets a guarantee makes indistinguishable; record ids and their number are public."""
+
+    REPLACE = "replace one record"
+    ZERO_OUT = "blank one record"
+
+    @property
+    def factor(self) -> float:
+        """Sensitivity of a sum of vectors of norm at most 1."""
+        return 2.0 if self is Adjacency.REPLACE else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedRows:
+    """A matrix N x d, dense or CSR, whose rows have norm at most 1 and entries on the grid 2^-bits."""
+
+    matrix: Any
+    bits: int
+
+    @classmethod
+    def of(cls, matrix: Any, radius: float = 1.0) -> "ClippedRows":
+        """Divide by the public `radius`, clip each row to norm 1, cut to the grid: each row on its own."""
+        rows = sp.csr_matrix(matrix, dtype=np.float64) if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+        if rows.ndim != 2 or 0 in rows.shape:
+            raise InputError(f"Features must be a matrix with rows and columns. Found shape {rows.shape}.")
+        norms = row_norms(rows)
+        if not np.all(np.isfinite(norms)):
+            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
+            raise InputError(f"Features must be finite. Found NaN or infinity in row {bad}. Fill or drop it first.")
+        if not (math.isfinite(radius) and radius > 0):
+            raise InputError(f"`radius` must be positive and finite. Found {radius}.")
+        bits = exact_bits(rows.shape[0])
+        # The margin covers the rounding errors of the norm and of the division.
+        scale = (1 - 2.0**-36) / (radius * np.maximum(1.0, norms / radius))
+        return cls(_scaled(rows, scale, bits), bits)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def forward(self, x: Floats) -> Floats:
+        """D x."""
+        return np.asarray(self.matrix @ x)
+
+    def adjoint(self, v: Floats) -> Floats:
+        """D^T v, exactly, for v on the grid."""
+        return np.asarray(self.matrix.T @ v)
+
+    def gram(self) -> Floats:
+        """D^T D, d x d, exactly."""
+        if self.shape[1] > GRAM_LIMIT:
+            raise PrivacyError(
+                f"A private party may hold at most {GRAM_LIMIT} columns: its mechanism forms D^T D. Found "
+                f"{self.shape[1]}. Choose or combine columns by a public rule first."
+            )
+        product = self.matrix.T @ self.matrix
+        return np.asarray(product.toarray() if sp.issparse(product) else product)
+
+    def weighted(self, weights: Floats) -> "ClippedRows":
+        """Rows sqrt(weight_i) D_i for weights in [0, 1], on the same grid."""
+        return ClippedRows(_scaled(self.matrix, np.sqrt(np.clip(weights, 0.0, 1.0)), self.bits), self.bits)
+
+
+def row_norms(matrix: Any) -> Floats:
+    """The norm of every row, (N,)."""
+    if sp.issparse(matrix):
+        return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    return np.linalg.norm(matrix, axis=1)
+
+
+def check_bounded(matrix: Any, party: str) -> None:
+    """Refuse rows longer than 1 where nobody said how to clip them."""
+    norms = row_norms(matrix)
+    worst = int(np.argmax(norms))
+    if norms[worst] > 1 + 1e-9:
+        raise PrivacyError(
+            f"party {party!r}: rows must have norm at most 1, or noise cannot hide them. Found {norms[worst]:.4g} in "
+            f"row {worst}. Say where to clip, clip=..., with a number that was not computed from this data, or scale "
+            "the columns by public ranges: plait.privacy.PublicRanges(low, high)."
+        )
+
+
+def _scaled(rows: Any, scale: Floats, bits: int) -> Any:
+    """Rows times scale_i, cut to the grid."""
+    if not sp.issparse(rows):
+        return cut(rows * scale[:, None], bits)
+    scaled = sp.csr_matrix(rows, copy=True)
+    scaled.data = cut(scaled.data * np.repeat(scale, np.diff(scaled.indptr)), bits)
+    return scaled
+
+
+def exact_bits(records: int) -> int:
+    """Bits after the point for which records * 2^(2 bits) stays below 2^53."""
+    return max(1, (52 - math.ceil(math.log2(max(records, 2)))) // 2)
+
+
+def cut(values: Floats, bits: int) -> Floats:
+    """`values` cut towards zero to multiples of 2^-bits; no magnitude grows."""
+    return np.ldexp(np.trunc(np.ldexp(values, bits)), -bits)

@@ -1,0 +1,192 @@
+"""An append-only, hash-chained, fsynced file of JSON lines that notices when it was cut, edited or lost.
+
+    journal.jsonl   one entry per line: version, seq, kind, body, hash (over these and the hash before)
+    head.json       outside the folder of the journal: how far it had come, and the entry being written, if
+    any lock            held exclusively while anything is read or written
+
+An entry is announced in the head, then written and synced, then the head moves on. After a crash the
+announced entry counts as written, whatever part of it reached the disk; the torn bytes stay, and an entry
+that names them follows. A journal behind its head, or without one, is damaged.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plait.errors import PrivacyError
+
+VERSION = 1
+START = "0" * 64
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChainEntry:
+    seq: int
+    kind: str
+    body: Body
+    hash: str
+
+
+class HashChain:
+    """The entries of one journal; use it inside `locked()`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "journal.jsonl"
+        self.head_path = folder.with_name(folder.name + ".head.json")
+
+    @contextmanager
+    def locked(self) -> Iterator[list[ChainEntry]]:
+        """Hold the lock and give the verified entries; an unfinished append is finished first."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield self._recover()
+
+    def append(self, entries: list[ChainEntry], kind: str, body: Body) -> list[ChainEntry]:
+        """Write one entry durably and return the longer list; the lock must be held."""
+        entry = _entry(entries, kind, body)
+        self._write_head(entries, pending={"kind": kind, "body": body})
+        self._write_line(entry)
+        self._write_head([*entries, entry])
+        return [*entries, entry]
+
+    def _recover(self) -> list[ChainEntry]:
+        head = self._read_head()
+        entries, torn = self._read()
+        if head is None:
+            if entries or torn:
+                raise self._damaged("its head file is missing")
+            return []
+        seq, pending = head["seq"], head["pending"]
+        if len(entries) < seq or (seq and entries[seq - 1].hash != head["hash"]):
+            raise self._damaged(f"{seq} entries had been written and {len(entries)} fit together")
+        if len(entries) > seq + (pending is not None) or (torn and pending is None):
+            raise self._damaged("it holds lines that were never announced")
+        if pending is None:
+            return entries
+        if len(entries) > seq:
+            self._write_head(entries)
+            return entries
+        body = {**pending["body"], "recovered": True}
+        if torn:
+            body["torn"] = hashlib.sha256(torn).hexdigest()
+        return self.append(entries, pending["kind"], body)
+
+    def _read(self) -> tuple[list[ChainEntry], bytes]:
+        """The entries that fit together, and the bytes after the last of them; torn bytes must be named."""
+        entries: list[ChainEntry] = []
+        torn: list[bytes] = []
+        content = self.path.read_bytes() if self.path.exists() else b""
+        for line in content.removesuffix(b"\n").split(b"\n") if content else []:
+            entry = _parse(line, entries)
+            named = hashlib.sha256(b"\n".join(torn)).hexdigest() if torn else None
+            if entry is not None and entry.body.get("torn") == named:
+                entries.append(entry)
+                torn = []
+            else:
+                torn.append(line)
+        return entries, b"\n".join(torn)
+
+    def _write_line(self, entry: ChainEntry) -> None:
+        with self.path.open("a+b") as file:
+            if file.tell() and not self._ends_a_line():
+                file.write(b"\n")
+            file.write(_line(entry))
+            file.flush()
+            _sync(file.fileno())
+
+    def _ends_a_line(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    def _read_head(self) -> Body | None:
+        try:
+            head = json.loads(self.head_path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise self._damaged("its head file cannot be read") from error
+        if not isinstance(head, dict) or head.get("version") != VERSION:
+            raise self._damaged(f"its head file is not of version {VERSION}")
+        return head
+
+    def _write_head(self, entries: list[ChainEntry], pending: Body | None = None) -> None:
+        head = {
+            "version": VERSION,
+            "seq": len(entries),
+            "hash": entries[-1].hash if entries else START,
+            "pending": pending,
+        }
+        write_durably(self.head_path, json.dumps(head).encode())
+
+    def _damaged(self, why: str) -> PrivacyError:
+        return PrivacyError(
+            f"A ledger must be whole, or nobody knows what was spent. Found {self.path}: {why}. Its budget "
+            "counts as spent and nothing is released. Restore the newest copy, or use a new data version."
+        )
+
+
+def write_durably(path: Path, content: bytes, private: bool = False) -> None:
+    """Replace a file in one step, so that a crash leaves the old or the new content and never a mixture.
+
+    A `private` file is readable by its owner only, from its first byte on.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    mode = 0o600 if private else 0o666
+    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        file.write(content)
+        file.flush()
+        _sync(file.fileno())
+    part.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        _sync(folder)
+    finally:
+        os.close(folder)
+
+
+def _sync(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def _entry(entries: list[ChainEntry], kind: str, body: Body) -> ChainEntry:
+    previous = entries[-1].hash if entries else START
+    return ChainEntry(len(entries) + 1, kind, body, _hash(len(entries) + 1, previous, kind, body))
+
+
+def _hash(seq: int, previous: str, kind: str, body: Body) -> str:
+    content = json.dumps([VERSION, seq, previous, kind, body], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _line(entry: ChainEntry) -> bytes:
+    content = {
+        "version": VERSION,
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "body": entry.body,
+        "hash": entry.hash,
+    }
+    return json.dumps(content, sort_keys=True, allow_nan=False).encode() + b"\n"
+
+
+def _parse(line: bytes, entries: list[ChainEntry]) -> ChainEntry | None:
+    """The next entry of the chain, or None when the line is not that."""
+    try:
+        content = json.loads(line)
+        expected = _entry(entries, content["kind"], content["body"])
+        fits = (content["version"], content["seq"], content["hash"]) == (VERSION, expected.seq, expected.hash)
+    except (ValueError, KeyError, TypeError):
+        return None
+    return expected if fits else None

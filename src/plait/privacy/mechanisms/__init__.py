@@ -1,0 +1,1 @@
+"""What a party may release, and what each release costs."""

@@ -1,0 +1,172 @@
+"""The recommended private mode: one pass, with differential privacy for every helper's records.
+
+    1. The parties that protect nothing fit their columns together. The label holder sends every helper the labels and
+       an offset: for each record the score of a model that did not see it, or a constant where nothing about its
+       own columns may leave it.
+    2. Each helper draws a noisy Gram matrix and a few noisy gradients and takes its weights from those alone:
+       see `newton`. Its weights are private; so is all that is computed from them and from public values.
+    3. With several helpers, each sends a noisy sketch of its score, and the label holder chooses the shares.
+
+The score of a record is own(record) + sum_k share_k (row_k . weights_k).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from plait._types import Array
+from plait.privacy.accounting import Cost
+from plait.privacy.clipping import ClippedRows
+from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.mechanisms.helper_mixing import CLIP, Layout, Sketch
+from plait.privacy.mechanisms.noisy_newton import NoisyNewton
+from plait.privacy.mechanisms.recommended import Plan, Recommended
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
+
+LEAST_CURVATURE = 0.08
+"""Records on which the loss is almost flat keep this part of the largest curvature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What the label holder tells every helper; all of it is public to the helper.
+
+    labels, offset (N,), and weights (N,): how much each record's loss counts in the sum over records, 1 by default.
+    """
+
+    loss: Loss
+    labels: Array
+    offset: Array
+    weights: Array
+
+    @property
+    def records(self) -> int:
+        return self.labels.size
+
+    def gradient_bound(self, clip: float) -> float:
+        """A bound on every weighted slope; `clip` is imposed on a loss that has none."""
+        slope = self.loss.slope()
+        return (clip if slope is None else slope) * float(self.weights.max())
+
+    def slopes(self, scores: Array) -> Array:
+        return self.weights * self.loss.gradient(self.offset + scores, self.labels)
+
+    def curvature(self, bound: float) -> Array:
+        """The weighted second derivatives at the offset, floored; a loss with kinks has one unit everywhere."""
+        if not self.loss.smooth:
+            return self.weights + 0.0
+        found = self.weights * self.loss.hessian(self.offset, self.labels)
+        # Beyond the clip the clipped slope is constant; a non-convex loss may bend downwards.
+        found = np.where(np.abs(self.slopes(np.zeros(self.records))) <= bound, found, 0.0)
+        top = float(found.max())
+        return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else self.weights + 0.0
+
+    def digest(self) -> bytes:
+        return digest(self.labels, self.offset, self.weights) + repr(self.loss).encode()
+
+
+@dataclass(frozen=True, eq=False)
+class Helper:
+    """A helper before its fit: its rows, its penalty, the releases it will make, and where they are charged."""
+
+    rows: ClippedRows
+    penalty: Penalty
+    plan: Plan
+    book: Book
+
+    @classmethod
+    def of(
+        cls, rows: ClippedRows, penalty: Penalty, mechanism: Recommended, lesson: Lesson, book: Book, sketch: bool
+    ) -> "Helper":
+        """The helper with a plan that its budget covers to the end, or a refusal before anything is computed."""
+        bound = lesson.gradient_bound(mechanism.gradient_clip)
+        plan = mechanism.plan(*rows.shape, float(lesson.curvature(bound).max()), bound, sketch=sketch)
+        book.account.check(plan.cost, book.run)
+        return cls(rows, penalty, plan, book)
+
+
+@dataclass(frozen=True, eq=False)
+class HelperFit:
+    """A helper's private weights (for its clipped rows) and what they cost; `energy` and `scores` are private too."""
+
+    weights: Array
+    energy: float
+    plan: Plan
+    scores: Array | None = None
+
+    @property
+    def cost(self) -> Cost:
+        return self.plan.cost
+
+
+def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
+    """A helper's weights from noisy releases of its rows."""
+    rows, plan, book = helper.rows, helper.plan, helper.book
+    known = digest(rows.matrix) + lesson.digest() + repr(helper.penalty).encode()
+    curvature = lesson.curvature(plan.gradient.bound)
+    charges = plan.joint.charges
+    triangle = book.draw(
+        0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream)
+    )
+    newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma)
+    state = newton.start()
+    for k in range(1, plan.gradients + 1):
+        slopes = lesson.slopes(rows.forward(state.weights))
+        gradient = book.draw(
+            k,
+            "gradient",
+            charges[k],
+            plan.gradient,
+            known + state.weights.tobytes(),
+            lambda stream, slopes=slopes: plan.gradient.release(rows, slopes, stream),  # type: ignore[misc]
+        )
+        state = newton.step(state, gradient, plan.gradient.sigma, helper.penalty, lesson.records)
+    return HelperFit(state.weights, newton.energy(state.weights), plan, _scores(helper, state.weights, known))
+
+
+def _scores(helper: Helper, weights: Array, known: bytes) -> Array | None:
+    """One noisy, clipped score per record, where the plan pays for it."""
+    query = helper.plan.scores
+    if query is None:
+        return None
+    inputs = known + weights.tobytes()
+    return helper.book.draw(
+        helper.plan.gradients + 2,
+        "scores",
+        query.cost,
+        query,
+        inputs,
+        lambda stream: query.release(helper.rows, weights, stream),
+    )
+
+
+def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layout) -> Sketch:
+    """A noisy sketch of sqrt(curvature) * score: all that a helper tells about its score."""
+    rows = helper.rows
+    bound = max(CLIP * float(np.sqrt(fit.energy / rows.shape[0])), 1e-6)
+    query = fit.plan.sketch(layout.buckets, bound)
+    scores = np.sqrt(curvature) * rows.forward(fit.weights)
+    released = helper.book.draw(
+        fit.plan.gradients + 1,
+        "sketch",
+        query.cost,
+        query,
+        digest(rows.matrix, curvature, fit.weights, layout.sign, layout.bucket),
+        lambda stream: query.release(scores, layout.bucket, layout.sign, rows.bits, stream),
+    )
+    # The energy is a sum of squares in units of B, the sums are in units of B: bring both to squares.
+    return Sketch(released[:-1], float(released[-1]) * bound, query.sigma)
+
+
+def best_constant(loss: Loss, labels: Array, weights: Array) -> float:
+    """The score that, given to every record, has the least loss: it tells nothing about features."""
+
+    def pull(b: float) -> float:
+        return float(weights @ loss.gradient(np.full(labels.size, b), labels))
+
+    reach = 1.0
+    while pull(-reach) * pull(reach) > 0 and reach < 1e6:
+        reach *= 2
+    return float(brentq(pull, -reach, reach)) if pull(-reach) * pull(reach) <= 0 else 0.0

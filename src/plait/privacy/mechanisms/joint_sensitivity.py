@@ -1,0 +1,74 @@
+"""What a Gram matrix and gradients of the same rows cost together: less than the sum, for no record moves both most.
+
+Replacing the row a by a' moves the Gram matrix most when a and a' are orthogonal, and a gradient most when they are
+opposite, where the Gram matrix does not move at all.  In units of the noise, with A the sum of B^2 / sigma^2 over the
+gradients, C = W^2 / sigma^2 of the Gram matrix and y = |a . a'| in [0, 1],
+
+    shift^2  <=  A (|a|^2 + |a'|^2 + 2 y) + C (|a|^4 + |a'|^4 - 2 y^2)  <=  2 A + 2 C + max over y of (2 A y - 2 C y^2),
+
+which is 4 A for A >= 2 C: then the Gram matrix costs nothing.  Blanking a row moves both at once: A + C.  The rows of
+the Gram matrix are cut to their grid once more, which changes a . a' by at most 2 sqrt(d) 2^-bits, and the bound by 4 C
+times that.  Releases that follow from earlier ones compose by the sum of their squared shifts (docs/privacy.md).
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from plait.privacy.accounting import Cost
+from plait.privacy.clipping import Adjacency, exact_bits
+from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram
+
+MOST_FREE = 1 / 3
+"""C / (A + C) up to which A >= 2 C."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One Gram matrix, then `gradients` gradients, of `records` rows."""
+
+    gram: NoisyGram
+    gradient: NoisyGradient
+    gradients: int
+    records: int
+
+    @classmethod
+    def for_mu(
+        cls, mu: float, gram_share: float, gradients: int, gram: tuple[int, float], bound: float,
+        adjacency: Adjacency, records: int
+    ) -> "Joint":  # fmt: skip
+        """Releases that cost mu together; `gram_share` is C / (A + C), and `gram` the Gram matrix's width and W."""
+        whole = mu**2 / 4 if adjacency is Adjacency.REPLACE else (1 - gram_share) * mu**2
+        part = whole * gram_share / (1 - gram_share)
+        factor = adjacency.factor
+        width, weight_bound = gram
+        return cls(
+            NoisyGram.for_mu(math.sqrt(factor * part), width, weight_bound, adjacency),
+            NoisyGradient.for_mu(factor * math.sqrt(whole / gradients), width, bound, adjacency),
+            gradients,
+            records,
+        )
+
+    @property
+    def charges(self) -> tuple[Cost, ...]:
+        """What each release adds to the cost of those before it, the Gram matrix first."""
+        square = [self._shift_square(k) for k in range(self.gradients + 1)]
+        rounding = math.hypot(_rounding(self.gram), *[_rounding(self.gradient)] * self.gradients)
+        # A rounded shift is at most the shift plus `rounding`, after every release and so after the first.
+        factor = 1 + rounding / math.sqrt(square[0])
+        steps = [square[0], *(after - before for before, after in pairwise(square))]
+        slack = [self.gram.cost.slack, *[self.gradient.cost.slack] * self.gradients]
+        return tuple(Cost(mu=factor * math.sqrt(s), slack=e) for s, e in zip(steps, slack, strict=True))
+
+    def _shift_square(self, gradients: int) -> float:
+        """The most that one record can move the Gram matrix and so many gradients, squared, in units of noise."""
+        a, c = gradients / self.gradient.grid.sigma**2, 1 / self.gram.grid.sigma**2
+        if self.gram.adjacency is Adjacency.ZERO_OUT:
+            return a + c
+        y = min(1.0, a / (2 * c))
+        cut = 8 * math.sqrt(self.gram.width) * 2.0 ** -exact_bits(self.records)
+        return 2 * a + 2 * c + 2 * a * y - 2 * c * y**2 + cut * c
+
+
+def _rounding(release: NoisyGram | NoisyGradient) -> float:
+    return release.grid.rounding(release.dimension) / release.grid.sigma

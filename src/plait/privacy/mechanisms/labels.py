@@ -1,0 +1,166 @@
+"""Label privacy: every label is noised once, kept, and used through targets that are right on average.
+
+k classes, k-ary randomised response: the true class is kept with probability e^eps / (e^eps + k - 1) and
+otherwise replaced by one of the k - 1 others. With p = 1 / (e^eps + k - 1) the probability of each other
+class, the soft target of class c is ((reported == c) - p) / (1 - k p), whose expectation is (true == c). For
+two classes this is pi = 1 / (1 + e^eps) and (t' - pi) / (1 - 2 pi).
+
+Regression: the label is clipped to public bounds and gets discrete Laplace noise of scale (high - low) / eps.
+
+Both are pure epsilon-DP for the label of a record (replace it by any other), in all uses to come. A second
+draw on the same labels would be a second release, so the draw is stored with the data version and read back.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plait.errors import InputError, PrivacyError, SettingError
+from plait.privacy.accounting import Cost, check_epsilon
+from plait.privacy.ledger.hash_chain import write_durably
+from plait.privacy.ledger.ledger import Ledger, fingerprint
+from plait.privacy.noise import Keystream, Noise, Release, discrete_laplace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+STEPS = 2**16
+"""Steps of the grid on which a regression label is rounded, over its public range."""
+COIN = 2**53
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """k-ary randomised response with pure epsilon."""
+
+    epsilon: float
+    classes: int = 2
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.classes < 2:
+            raise SettingError(f"`classes` must be at least 2. Found {self.classes}.")
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(pure=self.epsilon)
+
+    @property
+    def lie(self) -> float:
+        """Probability of each particular other class: 1 / (e^eps + k - 1), rounded up to the coin's grid."""
+        return math.ceil(COIN / (math.exp(self.epsilon) + self.classes - 1)) / COIN
+
+    @property
+    def gradient_bound(self) -> float:
+        """Largest |l'| of the unbiased logistic loss: (1 - p) / (1 - 2 p)."""
+        return (1 - self.lie) / (1 - 2 * self.lie)
+
+    def release(self, labels: ArrayLike, stream: Keystream) -> Ints:
+        """Reported classes, 0..k-1. A coin decides whether to lie, and a uniform shift how."""
+        true = np.asarray(labels, dtype=np.int64)
+        if true.size and (true.min() < 0 or true.max() >= self.classes):
+            raise InputError(f"Labels must be classes 0..{self.classes - 1}. Found {true.min()} to {true.max()}.")
+        lies = stream.below(COIN, true.size) < round(self.lie * COIN) * (self.classes - 1)
+        shift = 1 + stream.below(self.classes - 1, true.size)
+        return (true + np.where(lies, shift, 0)) % self.classes
+
+    def targets(self, reported: ArrayLike) -> Floats:
+        """Unbiased soft targets, N x k; for two classes the N targets of class 1."""
+        seen = np.asarray(reported, dtype=np.int64)
+        hot = (seen[:, None] == np.arange(self.classes)).astype(np.float64)
+        soft: Floats = (hot - self.lie) / (1 - self.classes * self.lie)
+        return np.ascontiguousarray(soft[:, 1]) if self.classes == 2 else soft
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedClass:
+    """One class against the rest, from labels (N,) that were noised before: it costs nothing more."""
+
+    response: RandomisedResponse
+    reported: Ints
+    index: int
+
+    @property
+    def epsilon(self) -> float:
+        return self.response.epsilon
+
+    def targets(self) -> Floats:
+        """Unbiased soft targets of this class, (N,)."""
+        return self._soft(self.reported)
+
+    def range(self) -> tuple[float, float]:
+        """The two values that a target can have."""
+        low, high = self._soft(np.array([self.index - 1 if self.index else 1, self.index]))
+        return float(low), float(high)
+
+    def _soft(self, reported: Ints) -> Floats:
+        return np.ascontiguousarray(self.response.targets(reported)[:, self.index])
+
+
+@dataclass(frozen=True)
+class NoisyLabel:
+    """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon."""
+
+    epsilon: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise SettingError(
+                f"The public range of a label must be finite and low < high. Found {self.low}, {self.high}."
+            )
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(pure=STEPS / self._scale)
+
+    @property
+    def _scale(self) -> int:
+        return math.ceil(STEPS / self.epsilon)
+
+    def release(self, labels: ArrayLike, stream: Keystream) -> Floats:
+        true = np.asarray(labels, dtype=np.float64)
+        if not np.all(np.isfinite(true)):
+            raise InputError("Labels must be finite. Found NaN or infinity.")
+        step = (self.high - self.low) / STEPS
+        cells = np.rint((np.clip(true, self.low, self.high) - self.low) / step).astype(np.int64)
+        return self.low + step * (cells + discrete_laplace(self._scale, true.size, stream)).astype(np.float64)
+
+
+def private_labels(
+    mechanism: RandomisedResponse | NoisyLabel,
+    labels: ArrayLike,
+    ledger: Ledger,
+    noise: Noise,
+    store: Path,
+) -> Floats:
+    """The noised labels of a data version: drawn, charged and stored once, then read back for ever."""
+    values = np.asarray(labels, dtype=np.float64)
+    version = fingerprint(values.tobytes(), repr(mechanism).encode())
+    if store.exists():
+        return _read(store, version, values.size)
+    release = Release("labels", ledger.party, 0, "labels", version)
+
+    def draw() -> bytes:
+        drawn = np.asarray(mechanism.release(values, noise.stream(release)), dtype=np.float64)
+        return json.dumps({"version": 1, "labels": version, "values": drawn.tolist()}).encode()
+
+    content = ledger.release(release, mechanism.cost, repr(mechanism), noise, draw)
+    write_durably(store, content)
+    return _read(store, version, values.size)
+
+
+def _read(store: Path, version: str, records: int) -> Floats:
+    content = json.loads(store.read_bytes())
+    if content.get("version") != 1 or content.get("labels") != version or len(content["values"]) != records:
+        raise PrivacyError(
+            f"Labels are noised once per data version. Found {store} drawn for other labels or settings. "
+            "Keep using those, or store the new version elsewhere, which pays again."
+        )
+    return np.asarray(content["values"], dtype=np.float64)

@@ -1,0 +1,148 @@
+"""Mechanism A: the ADMM x-update with isotropic noise and a proved sensitivity.
+
+With kappa = lambda / (rho + tau), public targets |s_i| <= B_s and rows of norm at most 1, the party solves
+
+    x = argmin over |x| <= R of |D x - s|^2 / 2 + kappa |x|^2 / 2 + R_0(x),  R_0 convex,
+
+and sends u = clip(D x, B_o) + N(0, sigma^2 I_N). Replacing row i moves x by e with |e| <= |g| / kappa and
+|D_-i e| <= |g| / (2 sqrt(kappa)), where |g| <= |r| + |r'| <= 2 (R + B_s); hence
+
+    Delta^2 = (2 B_o)^2 + (R + B_s)^2 / kappa        replace one record
+    Delta^2 = B_o^2 + (R + B_s)^2 / (4 kappa)        blank one record
+
+A solver that ends with gradient norm eta adds 2 eta / (2 sqrt(kappa)): both solutions may be off. The rule
+for the state: a round reads the data and released values only, and subtracts its released share, never the
+clean one.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import PrivacyError, SettingError
+from plait.privacy.accounting import Cost, mu_of
+from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.paper import minimise_on_ball
+from plait.privacy.mechanisms.wording import protected
+from plait.privacy.noise import Grid, Keystream
+from plait.problem.penalties import Ball, NoPenalty, Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MechanismA:
+    """`rounds` private x-updates at (epsilon, delta) in total.
+
+    kappa is lambda / (rho + tau), and R_0 is `scale` times `rest`, the penalty without its ridge; a run fills them in.
+    Shares are covered; the weights that a party keeps are not.
+    `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
+    """
+
+    epsilon: float
+    rounds: int = 10
+    kappa: float = 1.0
+    delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.REPLACE
+    radius: float = 10.0
+    target_bound: float = 2.0
+    output_bound: float = 2.0
+    residual: float = 1e-6
+    clip: float | None = None
+    rest: Penalty = field(default_factory=NoPenalty)
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        mu_of(self.epsilon, self.delta)
+        for name in ("rounds", "kappa", "radius", "target_bound", "output_bound"):
+            if not getattr(self, name) > 0:
+                raise SettingError(
+                    f"`{name}` must be positive. Found {getattr(self, name)}. Without a strongly "
+                    "convex penalty the x-update has no bounded sensitivity; use Recommended."
+                )
+
+    @property
+    def guarantee(self) -> str:
+        return f"{protected(self.epsilon, self.delta, self.adjacency)} in {self.rounds} rounds of shares"
+
+    @property
+    def sensitivity(self) -> float:
+        """The proved l2 sensitivity of the clipped share, with the error of the solver."""
+        pull = (self.radius + self.target_bound) ** 2 / self.kappa
+        own = self.output_bound**2
+        square = 4 * own + pull if self.adjacency is Adjacency.REPLACE else own + pull / 4
+        return math.sqrt(square) + self.residual / math.sqrt(self.kappa)
+
+    def grid(self, records: int) -> Grid:
+        """The noise grid of one round, for which all rounds together stay within (epsilon, delta)."""
+        mu = mu_of(self.epsilon, self.delta) / math.sqrt(self.rounds)
+        while True:
+            grid = Grid.for_sigma(self.sensitivity / mu)
+            if self._cost(grid, records).times(self.rounds).delta(self.epsilon) <= self.delta:
+                return grid
+            mu *= 1 - 1e-6
+
+    def cost(self, records: int) -> Cost:
+        """The cost of one round."""
+        return self._cost(self.grid(records), records)
+
+    def _cost(self, grid: Grid, records: int) -> Cost:
+        return Cost(mu=(self.sensitivity + grid.rounding(records)) / grid.sigma, slack=grid.slack(records))
+
+    def solve(self, rows: ClippedRows, targets: Floats) -> Floats:
+        """The x-update for clipped targets; its optimality is measured, because the sensitivity counts on it."""
+        s = np.clip(targets, -self.target_bound, self.target_bound)
+        hessian = rows.gram() + self.kappa * np.eye(rows.shape[1])
+        linear = -rows.adjoint(s)
+        if self.rest.quadratic:
+            x = minimise_on_ball(hessian, linear, self.radius)
+            found = ball_residual(hessian @ x + linear, x, self.radius)
+        else:
+            x, found = self._composite(hessian, -linear)
+        if found > self.residual:
+            raise PrivacyError(
+                f"The x-update must be solved to a gradient of {self.residual:g}. Found {found:.1e}; nothing was "
+                "released. Allow a larger `residual`, which costs a little noise."
+            )
+        return x
+
+    def _composite(self, hessian: Floats, linear: Floats) -> tuple[Floats, float]:
+        """A minimiser with R_0, one proximal step after the solver's, and the norm of a subgradient there.
+
+        x+ = prox(w), w = x - t (H x - b), makes (w - x+) / t a subgradient of R_0 and the ball at x+.
+        """
+        problem = CompositeProblem(self.rest + Ball(self.radius), Quadratic.of(hessian))
+        start = problem.solve(linear, self.scale, np.zeros(linear.size), 1e-13)
+        x = problem.proximal_step(start, linear, self.scale)
+        gap = (start - x) / problem.t + hessian @ (x - start)
+        return x, float(np.linalg.norm(gap))
+
+    def value(self, rows: ClippedRows, targets: Floats) -> Floats:
+        return self._share(rows, self.solve(rows, targets))
+
+    def release(self, rows: ClippedRows, targets: Floats, stream: Keystream) -> Floats:
+        return self.noisy(rows, self.solve(rows, targets), stream)
+
+    def noisy(self, rows: ClippedRows, x: Floats, stream: Keystream) -> Floats:
+        """The release for the solution x of an x-update."""
+        return self.grid(rows.shape[0]).noisy(self._share(rows, x), stream)
+
+    def _share(self, rows: ClippedRows, x: Floats) -> Floats:
+        return np.clip(rows.forward(x), -self.output_bound, self.output_bound)
+
+
+def ball_residual(gradient: Floats, x: Floats, radius: float) -> float:
+    """How far a gradient at x is from optimality on |x| <= radius; at the edge it may point along -x."""
+    norm = float(np.linalg.norm(x))
+    if norm < radius * (1 - 1e-9):
+        return float(np.linalg.norm(gradient))
+    inward = max(0.0, -float(gradient @ x) / norm**2)
+    return float(np.linalg.norm(gradient + inward * x))
+
+
+def column_sensitivity(target_norm: float, column_norm: float, kappa: float) -> float:
+    """Sensitivity to replacing one column of norm at most C: |s| C^2 / (kappa + C^2)."""
+    return target_norm * column_norm**2 / (kappa + column_norm**2)

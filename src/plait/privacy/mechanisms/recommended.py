@@ -1,0 +1,136 @@
+"""Mechanism R: one noisy Gram matrix, a few noisy gradients, and no per-record number."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from plait.errors import PrivacyError, SettingError
+from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
+from plait.privacy.clipping import Adjacency
+from plait.privacy.mechanisms.joint_sensitivity import MOST_FREE, Joint
+from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
+from plait.privacy.mechanisms.wording import protected
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """Record-level (epsilon, delta) differential privacy of one helper's features.
+
+    The shares divide mu^2. `gram_share` is the Gram matrix's part beside the gradients; where a record is replaced it
+    costs nothing (see `joint`). `sketch_share` is spent only where several helpers must be kept from counting the
+    same signal twice; `score_share` releases one noisy score per record and is off by default. `clip` is the public
+    radius at which rows are clipped; without it they must have norm at most 1. `gradient_clip` bounds the slope of a
+    loss that has no bound of its own.
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.REPLACE
+    gradients: int = 6
+    gram_share: float = 0.25
+    sketch_share: float = 0.3
+    score_share: float = 0.0
+    score_bound: float = 2.0
+    clip: float | None = None
+    gradient_clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        if self.gradients < 1:
+            raise SettingError(f"`gradients` must be at least 1. Found {self.gradients}.")
+        for name in ("sketch_share", "score_share"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingError(f"`{name}` must lie in [0, 1). Found {getattr(self, name)}.")
+        if not self.sketch_share + self.score_share < 1:
+            raise SettingError(
+                "`sketch_share` and `score_share` must leave something for the gradients. Found "
+                f"{self.sketch_share} + {self.score_share}."
+            )
+        if not 0 < self.gram_share <= MOST_FREE:
+            raise SettingError(f"`gram_share` must be positive and at most 1/3. Found {self.gram_share}.")
+        for name in ("score_bound", "gradient_clip", "clip"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise SettingError(f"`{name}` must be positive and finite. Found {value}.")
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words."""
+        return protected(self.epsilon, self.delta, self.adjacency)
+
+    def plan(self, records: int, width: int, weight_bound: float, gradient_bound: float, *, sketch: bool) -> "Plan":
+        """The releases that together cost at most (epsilon, delta) for `records` rows of `width` features."""
+        check_delta(self.delta, records)
+
+        def build(mu: float) -> Plan:
+            sketch_share = self.sketch_share if sketch else 0.0
+            rest = 1 - sketch_share - self.score_share
+            scores = mu * math.sqrt(self.score_share)
+            return Plan(
+                joint=Joint.for_mu(
+                    mu * math.sqrt(rest),
+                    self.gram_share,
+                    self.gradients,
+                    (width, weight_bound),
+                    gradient_bound,
+                    self.adjacency,
+                    records,
+                ),
+                sketch_mu=mu * math.sqrt(sketch_share),
+                scores=NoisyScores.for_mu(scores, records, self.score_bound, self.adjacency) if scores else None,
+                records=records,
+            )
+
+        return _largest(build, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a helper will release, in order, and what that costs in total."""
+
+    joint: Joint
+    sketch_mu: float
+    scores: NoisyScores | None
+    records: int
+
+    @property
+    def gram(self) -> NoisyGram:
+        return self.joint.gram
+
+    @property
+    def gradient(self) -> NoisyGradient:
+        return self.joint.gradient
+
+    @property
+    def gradients(self) -> int:
+        return self.joint.gradients
+
+    def sketch(self, buckets: int, bound: float) -> NoisySketch:
+        """The sketch release that this plan pays for."""
+        return NoisySketch.for_mu(self.sketch_mu, buckets, bound, self.gram.adjacency)
+
+    @property
+    def cost(self) -> Cost:
+        cost = sum(self.joint.charges, Cost())
+        if self.sketch_mu:
+            # Buckets are chosen later, and there are never more of them than records.
+            cost += Cost(mu=self.sketch_mu, slack=self.sketch(self.records, 1.0).cost.slack)
+        return cost + self.scores.cost if self.scores else cost
+
+
+def _largest(build: Callable[[float], Plan], epsilon: float, delta: float) -> Plan:
+    """The plan with the largest mu whose cost, discrete noise included, stays within budget."""
+    slack = build(mu_of(epsilon, delta)).cost.slack
+    if slack > epsilon / 100:
+        raise PrivacyError(
+            f"The discrete noise may cost at most a hundredth of epsilon. Found {slack:.1e} for epsilon = "
+            f"{epsilon:g}. Release fewer numbers."
+        )
+    mu = mu_of(epsilon - slack, delta * math.exp(-slack))
+    mu *= mu / build(mu).cost.mu  # rounding has its price
+    plan = build(mu)
+    while plan.cost.delta(epsilon) > delta:
+        mu *= 1 - 1e-9
+        plan = build(mu)
+    return plan

@@ -1,0 +1,218 @@
+"""Noisy releases about the rows of one party. Each object both adds its noise and states its cost.
+
+With rows a of norm at most 1, and a, a' the record that changes (replace; blanking sets a' = 0):
+
+    Gram      sum_i w_i D_i D_i^T,  0 <= w_i <= W     |aa^T - a'a'^T|_F^2 = |a|^4 + |a'|^4 - 2(a.a')^2 <= 2
+    gradient  sum_i clip(q_i, B) D_i                  one summand changes, both have norm at most B
+    scores    clip(D x, B), x already private         one coordinate changes, both values lie in [-B, B]
+    sketch    signed bucket sums of clip(s_i, B) and their energy: one bucket and one sum change
+
+Values are divided by W or B before the noise and multiplied after it, so that the noise sees the exact
+sums of `ClippedRows`. Rounding to the noise grid is part of the sensitivity.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import SettingError
+from plait.privacy.accounting import Cost
+from plait.privacy.clipping import Adjacency, ClippedRows, Floats, cut
+from plait.privacy.noise import STEPS_PER_SIGMA, Grid, Keystream
+
+
+@dataclass(frozen=True)
+class NoisyRelease(ABC):
+    """A vector with discrete Gaussian noise on `grid`, which is in units of the normalised value."""
+
+    grid: Grid
+    adjacency: Adjacency
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """The l2 sensitivity of the normalised value before rounding to the grid."""
+
+    @property
+    def cost(self) -> Cost:
+        """mu = (Delta + gamma sqrt(dimension)) / sigma, and the distance of discrete to continuous noise."""
+        delta = self.sensitivity + self.grid.rounding(self.dimension)
+        return Cost(mu=delta / self.grid.sigma, slack=self.grid.slack(self.dimension))
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """The factor between the normalised and the released value."""
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise in the released value."""
+        return self.grid.sigma * self.unit
+
+    def _noisy(self, normalised: Floats, stream: Keystream) -> Floats:
+        return self.grid.noisy(normalised, stream) * self.unit
+
+
+@dataclass(frozen=True)
+class NoisyGram(NoisyRelease):
+    """Ghat = sum_i w_i D_i D_i^T + E, public w_i in [0, W]; E symmetric, independent above the diagonal."""
+
+    width: int
+    weight_bound: float
+
+    @classmethod
+    def for_mu(cls, mu: float, width: int, weight_bound: float, adjacency: Adjacency) -> Self:
+        sensitivity = math.sqrt(adjacency.factor)
+        return cls(_grid(mu, sensitivity, width * (width + 1) // 2), adjacency, width, weight_bound)
+
+    @property
+    def dimension(self) -> int:
+        return self.width * (self.width + 1) // 2
+
+    @property
+    def sensitivity(self) -> float:
+        return math.sqrt(self.adjacency.factor)
+
+    @property
+    def unit(self) -> float:
+        return self.weight_bound
+
+    def value(self, rows: ClippedRows, weights: Floats) -> Floats:
+        """The upper triangle of sum_i (w_i / W) D_i D_i^T, exactly."""
+        triangle: Floats = rows.weighted(weights / self.weight_bound).gram()[np.triu_indices(self.width)]
+        return triangle
+
+    def release(self, rows: ClippedRows, weights: Floats, stream: Keystream) -> Floats:
+        """The noisy upper triangle, flat: see `full`."""
+        return self._noisy(self.value(rows, weights), stream)
+
+    def full(self, triangle: Floats) -> Floats:
+        """The symmetric matrix of a released triangle."""
+        gram = np.zeros((self.width, self.width))
+        gram[np.triu_indices(self.width)] = triangle
+        return gram + np.triu(gram, 1).T
+
+
+@dataclass(frozen=True)
+class NoisyGradient(NoisyRelease):
+    """ghat = sum_i clip(q_i, B) D_i + N(0, sigma^2 I_d); q_i may depend on row i and on anything public."""
+
+    width: int
+    bound: float
+
+    @classmethod
+    def for_mu(cls, mu: float, width: int, bound: float, adjacency: Adjacency) -> Self:
+        return cls(_grid(mu, adjacency.factor, width), adjacency, width, bound)
+
+    @property
+    def dimension(self) -> int:
+        return self.width
+
+    @property
+    def sensitivity(self) -> float:
+        return self.adjacency.factor
+
+    @property
+    def unit(self) -> float:
+        return self.bound
+
+    def value(self, rows: ClippedRows, residuals: Floats) -> Floats:
+        """sum_i clip(q_i / B, 1) D_i, exactly."""
+        return rows.adjoint(cut(np.clip(residuals / self.bound, -1.0, 1.0), rows.bits))
+
+    def release(self, rows: ClippedRows, residuals: Floats, stream: Keystream) -> Floats:
+        return self._noisy(self.value(rows, residuals), stream)
+
+
+@dataclass(frozen=True)
+class NoisyScores(NoisyRelease):
+    """w = clip(D x, B) + N(0, sigma^2 I_N) for weights x that are already private: one number per record."""
+
+    records: int
+    bound: float
+
+    @classmethod
+    def for_mu(cls, mu: float, records: int, bound: float, adjacency: Adjacency) -> Self:
+        return cls(_grid(mu, adjacency.factor, records), adjacency, records, bound)
+
+    @property
+    def dimension(self) -> int:
+        return self.records
+
+    @property
+    def sensitivity(self) -> float:
+        return self.adjacency.factor
+
+    @property
+    def unit(self) -> float:
+        return self.bound
+
+    def value(self, rows: ClippedRows, weights: Floats) -> Floats:
+        return np.clip(rows.forward(weights / self.bound), -1.0, 1.0)
+
+    def release(self, rows: ClippedRows, weights: Floats, stream: Keystream) -> Floats:
+        return self._noisy(self.value(rows, weights), stream)
+
+
+@dataclass(frozen=True)
+class NoisySketch(NoisyRelease):
+    """Signed bucket sums of clip(s_i, B), s_i a function of row i, and the energy sum_i clip(s_i, B)^2 / B.
+
+    Buckets and signs are public. With c and c' the two values in units of B the squared change is
+    (c - c')^2 (1 + (c + c')^2), at most 4 on [-1, 1]^2 and at most 2 for c' = 0: the energy is free.
+    """
+
+    buckets: int
+    bound: float
+
+    @classmethod
+    def for_mu(cls, mu: float, buckets: int, bound: float, adjacency: Adjacency) -> Self:
+        return cls(_grid(mu, _sketch_sensitivity(adjacency), buckets + 1), adjacency, buckets, bound)
+
+    @property
+    def dimension(self) -> int:
+        return self.buckets + 1
+
+    @property
+    def sensitivity(self) -> float:
+        return _sketch_sensitivity(self.adjacency)
+
+    @property
+    def unit(self) -> float:
+        return self.bound
+
+    def value(self, scores: Floats, bucket: NDArray[np.int64], sign: Floats, bits: int) -> Floats:
+        clipped = cut(np.clip(scores / self.bound, -1.0, 1.0), bits)
+        sums = np.bincount(bucket, weights=sign * clipped, minlength=self.buckets)
+        return np.append(sums, clipped @ clipped)
+
+    def release(self, scores: Floats, bucket: NDArray[np.int64], sign: Floats, bits: int, stream: Keystream) -> Floats:
+        return self._noisy(self.value(scores, bucket, sign, bits), stream)
+
+
+def rounding_mu(dimension: int) -> float:
+    """The part of mu that rounding to plait's grid takes, at most: sqrt(dimension) / STEPS_PER_SIGMA."""
+    return math.sqrt(dimension) / STEPS_PER_SIGMA
+
+
+def _sketch_sensitivity(adjacency: Adjacency) -> float:
+    return 2.0 if adjacency is Adjacency.REPLACE else math.sqrt(2)
+
+
+def _grid(mu: float, sensitivity: float, dimension: int) -> Grid:
+    """The grid with which a release costs at most `mu`, rounding included."""
+    left = mu - rounding_mu(dimension)
+    if not (math.isfinite(mu) and left > 0):
+        raise SettingError(
+            f"The budget of a release must exceed mu = {rounding_mu(dimension):.1e}, which rounding "
+            f"{dimension} numbers takes. Found mu = {mu:.1e}. Ask for a larger epsilon or fewer numbers."
+        )
+    return Grid.for_sigma(sensitivity / left)

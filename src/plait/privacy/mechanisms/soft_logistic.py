@@ -1,0 +1,67 @@
+"""The logistic loss for targets that randomised response has made: unbiased, convex, and outside [0, 1]."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from plait._types import Array
+from plait.problem.losses import Loss, Seen
+from plait.problem.penalties import L2, Penalty
+from plait.problem.scalar_roots import logistic_root
+
+
+@dataclass(frozen=True)
+class SoftLogistic(Loss):
+    """log(1 + e^z) - t z for targets t in {low, high}, low <= 0 and high >= 1; 0 and 1 make it the logistic loss."""
+
+    low: float = 0.0
+    high: float = 1.0
+    classifies: ClassVar[bool] = True
+    curvature: ClassVar[float] = 0.25
+
+    def value(self, z: Array, y: Array) -> Array:
+        return np.logaddexp(0.0, z) - y * z
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        return expit(z) - y
+
+    def hessian(self, z: Array, y: Array) -> Array:
+        p = expit(z)
+        return p * (1 - p)
+
+    def seen(self, gradient: Array, first: Array, start: float) -> Seen:
+        """The gradient is negative for the high target and positive for the low one, and then shows the score."""
+        p = np.clip(gradient + np.where(gradient < 0, self.high, self.low), 1e-16, 1 - 1e-16)
+        return Seen(np.log(p) - np.log1p(-p), np.ones(p.shape, dtype=bool), p * (1 - p))
+
+    def slope(self) -> float:
+        return max(self.high, 1 - self.low)
+
+    def prox(self, v: Array, step: Array, y: Array) -> Array:
+        return -logistic_root(-(v + step * y), np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v)))
+
+
+SCORE_VARIANCE = 0.77
+"""What a party's score is taken to vary by between records, before labels are seen."""
+
+
+def steadied(penalty: Penalty, factor: float, row_square: float, records: int) -> Penalty:
+    """The penalty that labels noisier by `factor` need, for rows of this mean squared norm.
+
+    Noisy labels inform by 1 / factor as much, so a prior that did not matter begins to: weights of variance
+    SCORE_VARIANCE / row_square, for all of the information that is missing.
+    """
+    extra = (factor - 1) * row_square / SCORE_VARIANCE / records
+    return penalty + L2(extra) if extra > 0 else penalty
+
+
+def label_noise_factor(targets: Array) -> float:
+    """How much noisier soft targets make a fit than 0/1 labels.
+
+    A label has variance rate (1 - rate); an unbiased soft target t adds mean(t^2 - t), which is 0 for labels.
+    """
+    rate = float(np.clip(targets.mean(), 0.05, 0.95))
+    excess = max(0.0, float(np.mean(targets * (targets - 1))))
+    return 1 + excess / (rate * (1 - rate))

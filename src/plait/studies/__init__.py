@@ -1,0 +1,1 @@
+"""What the commands demo, parity and privacy compute and draw."""

@@ -1,0 +1,86 @@
+"""Pictures, drawn without a display and written whole or not at all."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from plait.errors import SettingError
+from plait.studies.demo import Curve, Score
+
+_COLOURS = ("#0b6e4f", "#3066be", "#c8553d")
+_GREY, _INK = "#b8bcc2", "#2b2d33"
+
+
+def draw_demo(curves: Sequence[Curve], scores: Sequence[Score], path: Path) -> Path:
+    """Left, each method's way to the optimum; right, what each model costs on new rows."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.6), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    _draw_curves(left, curves)
+    _draw_scores(right, scores)
+    return save(figure, path)
+
+
+def _draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
+    for curve, colour in zip(curves, _COLOURS, strict=False):
+        rounds = range(1, len(curve.gaps) + 1)
+        label = curve.method + (" (diverges)" if curve.diverged else "")
+        axes.semilogy(rounds, curve.gaps, color=colour, linewidth=2, marker="o", markersize=3)
+        axes.annotate(
+            label.replace(" (", "\n("),
+            (rounds[-1], curve.gaps[-1]),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontweight="bold",
+        )
+    longest = max(len(c.gaps) for c in curves)
+    axes.set_xlim(0, 1.45 * longest)  # room for the names at the ends of the curves
+    axes.set_xticks(range(0, longest + 1, max(longest // 6, 1)))
+    axes.set_xlabel("rounds (in each, a party sends and receives one number per sample)")
+    axes.set_ylabel("gap to the pooled optimum, relative")
+    axes.set_title("How fast three parties reach the pooled optimum", loc="left", color=_INK)
+    axes.grid(True, which="major", color="#e6e8eb")
+    _plain(axes)
+
+
+def _draw_scores(axes: Any, scores: Sequence[Score]) -> None:
+    names = [s.model for s in scores][::-1]
+    values = [s.log_loss for s in scores][::-1]
+    colours = [_COLOURS[0] if s.rounds is not None else _GREY for s in scores][::-1]
+    bars = axes.barh(names, values, color=colours, height=0.62)
+    axes.bar_label(bars, fmt="%.3f", padding=4, color=_INK)
+    axes.set_xlim(0, max(values) * 1.15)
+    axes.set_xlabel("log loss on new patients (lower is better)")
+    axes.set_title("What working together brings", loc="left", color=_INK)
+    axes.tick_params(axis="y", length=0)
+    _plain(axes)
+
+
+def _plain(axes: Any) -> None:
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write beside the target, then rename: an interrupted run leaves no half picture."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            figure.savefig(partial, format=path.suffix.lstrip("."))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise SettingError(
+            f"the output folder must be one that can be written to. Found {path.parent}: {error.strerror}. "
+            "Choose another with --output."
+        ) from error
+    return path

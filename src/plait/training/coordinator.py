@@ -1,0 +1,69 @@
+"""The coordinator: labels, loss, its half of the method.  No input or output."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from plait._types import Array
+from plait.messages import Broadcast, Share
+from plait.methods.base import Measured, Method, Task
+from plait.training.precision import Line
+
+
+class Coordinator:
+    """Says what to send next and takes the answers."""
+
+    def __init__(self, task: Task, method: Method, wire: str = "float64") -> None:
+        self.task = task
+        self.method = method
+        self._side = method.coordinator_side(task)
+        self._state = self._side.start()
+        self._lines = dict.fromkeys(task.parties, Line(wire))
+
+    def requests(self) -> dict[str, Broadcast]:
+        """What to send next, and to whom."""
+        return self._said(self._side.requests(self._state))
+
+    def absorb(self, shares: Mapping[str, Share]) -> Measured | None:
+        """Take the answers; returns an earlier state once it is fully measured."""
+        self._state, measured = self._side.absorb(self._state, self._heard(shares))
+        return measured
+
+    def closing(self) -> dict[str, Broadcast]:
+        """The last broadcast of a run."""
+        return self._said(self._side.closing(self._state))
+
+    def _said(self, requests: dict[str, Broadcast]) -> dict[str, Broadcast]:
+        """The requests as they travel; the vector that several parties are sent stays one array."""
+        before, done, said = dict(self._lines), {}, {}
+        for name, request in requests.items():
+            line, same = before[name], (id(request.vector), id(before[name].said))
+            if same not in done:
+                done[same] = line.say(request)
+            after, sent = done[same]
+            self._lines[name] = replace(line, said=after.said)
+            said[name] = replace(request, vector=sent.vector, step=sent.step, change=sent.change)
+        return said
+
+    def _heard(self, shares: Mapping[str, Share]) -> dict[str, Share]:
+        heard = {}
+        for name, share in shares.items():
+            self._lines[name], heard[name] = self._lines[name].hear(share)
+        return heard
+
+    def close(self, shares: Mapping[str, Share]) -> Measured:
+        """Take the last answers; returns the final state."""
+        return self._side.closed(self._state, self._heard(shares))
+
+    @property
+    def current(self) -> Measured:
+        """The newest state, as far as it is known."""
+        return self._side.current(self._state)
+
+    @property
+    def intercept(self) -> float:
+        return self._side.intercept(self._state)
+
+    @property
+    def scores(self) -> Array | None:
+        """z (N,) as far as the coordinator knows it."""
+        return self._side.known_scores(self._state)

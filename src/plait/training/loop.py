@@ -1,0 +1,112 @@
+"""The one loop that drives every method over every transport."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plait.messages import Broadcast, Message, Share, Transport
+from plait.methods.base import Measured
+from plait.training.coordinator import Coordinator
+from plait.training.history import History, Round
+from plait.training.stopping import Reason, Stopping, Unwatched, Watch
+
+Observer = Callable[[Round], None]
+Clock = Callable[[], float]
+"""How many seconds a run has taken."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run went."""
+
+    history: History
+    reason: Reason
+
+
+class _Recorder:
+    """Turns what the coordinator measured and what crossed the wire into the history."""
+
+    def __init__(self, start: Measured, observers: Sequence[Observer], clock: Clock | None) -> None:
+        self._observers = observers
+        self._start = Round(0, objective=start.objective)
+        began = time.perf_counter()
+        self._clock = clock or (lambda: time.perf_counter() - began)
+        self._open: dict[int, Round] = {}
+        self._closed: list[Round] = []
+
+    @property
+    def seconds(self) -> float:
+        return self._clock()
+
+    def sent(self, number: int, requests: Mapping[str, Broadcast], shares: Mapping[str, Share]) -> None:
+        """Add an exchange to round `number`'s traffic."""
+        row = self._open.get(number) or Round(number)
+        down_numbers, down_bytes = _traffic(requests.values())
+        up_numbers, up_bytes = _traffic(shares.values())
+        self._open[number] = replace(
+            row,
+            seconds=self.seconds,
+            numbers_down=row.numbers_down + down_numbers,
+            numbers_up=row.numbers_up + up_numbers,
+            bytes_down=row.bytes_down + down_bytes,
+            bytes_up=row.bytes_up + up_bytes,
+        )
+
+    def complete(self, m: Measured) -> None:
+        """Close a round's record and show it to the observers."""
+        row = self._open.pop(m.round, None) or Round(m.round)
+        row = replace(row, objective=m.objective, primal=m.primal, dual=m.dual, lyapunov=m.lyapunov, rho=m.rho)
+        if m.round == 0:
+            self._start = row
+            return
+        self._closed.append(row)
+        for observe in self._observers:
+            observe(row)
+
+    def history(self) -> History:
+        return History(self._start, self._closed)
+
+
+def _traffic(messages: Collection[Message]) -> tuple[int, int]:
+    return sum(m.numbers for m in messages), sum(m.bytes for m in messages)
+
+
+def run(
+    coordinator: Coordinator,
+    transport: Transport,
+    stopping: Stopping,
+    observers: Sequence[Observer] = (),
+    clock: Clock | None = None,
+) -> Outcome:
+    """Exchange messages until a stopping rule holds, then let every party measure where it ended.
+
+    The clock is that on the wall, unless a run that resumes brings one that does.
+    """
+    recorder = _Recorder(coordinator.current, observers, clock)
+    watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()
+    while True:
+        before = coordinator.current.round
+        requests = coordinator.requests()
+        shares = transport.exchange(requests)
+        complete = coordinator.absorb(shares)
+        now = coordinator.current
+        recorder.sent(next(iter(requests.values())).round, requests, shares)
+        if complete is not None:
+            recorder.complete(complete)
+        if now.round > before:
+            watch.look(now)
+        if now.round == before and complete is None:
+            continue  # within a round some parties have moved and others have not: no place to stop
+        reason = stopping.reason(now, complete, recorder.seconds)
+        if reason is not None:
+            break
+    if complete is not None and complete.round == now.round:
+        final = complete
+    else:
+        requests = coordinator.closing()
+        shares = transport.exchange(requests)
+        recorder.sent(next(iter(requests.values())).round, requests, shares)
+        final = coordinator.close(shares)
+        recorder.complete(final)
+    watch.accept(final)
+    return Outcome(recorder.history(), reason)

@@ -1,0 +1,59 @@
+"""A party: its matrix, its weights, its half of the method.  No input or output."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from plait._types import Array
+from plait.messages import Broadcast, Share
+from plait.methods.base import Block, Method
+from plait.training.precision import Line
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that changes from message to message: the method's state, and the line's."""
+
+    state: Any
+    line: Line
+
+
+class Party:
+    """Holds D_m and x_m, which never leave it, and answers broadcasts."""
+
+    def __init__(self, name: str, block: Block, method: Method, wire: str = "float64") -> None:
+        self.name = name
+        self.block = block
+        self.lengths = method.lengths(block.features.rows)
+        self._side = method.party_side(block)
+        self._standing = Standing(self._side.start(), Line(wire))
+
+    def handle(self, broadcast: Broadcast) -> Share:
+        """Take one step and return what is sent to the coordinator."""
+        self._standing, share = self._step(self._standing, broadcast)
+        return share
+
+    def _step(self, standing: Standing, broadcast: Broadcast) -> tuple[Standing, Share]:
+        line, heard = standing.line.hear(broadcast)
+        state, share = self._side.respond(standing.state, heard)
+        line, said = line.say(share)
+        if said is not share:
+            state = self._side.arrived(state, line.read(said))
+        return Standing(state, line), said
+
+    @property
+    def state(self) -> Any:
+        """All that changes from message to message."""
+        return self._standing
+
+    def answer_from(self, state: Any, broadcast: Broadcast) -> Share:
+        """What was, or would have been, sent from this state; nothing changes."""
+        return self._step(state, broadcast)[1]
+
+    def resume(self, state: Any) -> None:
+        """Go on from a state that was stored."""
+        self._standing = state
+
+    @property
+    def weights(self) -> Array:
+        """x_m, (d_m,)."""
+        return self._side.weights(self._standing.state)

@@ -1,0 +1,99 @@
+"""How vectors travel between the coordinator and one party: as they are, in single precision, or in short steps.
+
+    float64   8 bytes a number
+    float32   4 bytes
+    int16     2 bytes: whole multiples of a step, 1/32767 of the largest number, which travels along
+
+On a line of int16 a vector is sent as the change since the one before, where that is smaller.  The change is to what
+the other end holds, not to what was meant: what rounding left out of one vector goes with the next, and as a run
+settles, changes and their steps shrink together.  A change alone cannot be read without the vectors before it, so both
+ends keep the last one, and a line is part of the state that a party stores.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from plait._types import Array
+from plait.errors import ProtocolError, SettingError
+from plait.messages import Message
+
+WIRES = ("float64", "float32", "int16")
+_STEPS = 32767
+
+M = TypeVar("M", bound=Message)
+
+
+def need_wire(wire: str) -> None:
+    """Raise SettingError for a way to travel that there is not."""
+    if wire not in WIRES:
+        raise SettingError(f"wire must be one of {', '.join(WIRES)}. Found {wire!r}.")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One end of a line: how vectors leave it, and the last ones (N,) heard and said, where changes are sent."""
+
+    wire: str = "float64"
+    heard: Array | None = None
+    said: Array | None = None
+
+    def say(self, message: M) -> tuple["Line", M]:
+        """The line after this message, and the message as it travels."""
+        if message.vector is None or self.wire == "float64":
+            return self, message
+        if self.wire == "float32":
+            return self, replace(message, vector=_typed(message.vector, np.float32))
+        sent = _shortened(message, self.said)
+        return replace(self, said=_read(sent, self.said)), sent
+
+    def read(self, sent: Message) -> Array:
+        """What the other end reads in the vector that was said last."""
+        return _read(sent, None) if self.said is None else self.said
+
+    def hear(self, message: M) -> tuple["Line", M]:
+        """The line after this message, and the message as it is computed with; ProtocolError if it cannot be read."""
+        if message.vector is None:
+            return self, message
+        vector = _read(message, self.heard)
+        read = message if vector is message.vector else replace(message, vector=vector, change=False)
+        return (replace(self, heard=vector) if self.wire == "int16" else self), read
+
+
+def _shortened(message: M, before: Array | None) -> M:
+    """The vector, or its change where that is smaller, as multiples of a step; as it is where it is not finite."""
+    assert message.vector is not None
+    vector, size, change = message.vector, _size(message.vector), False
+    if before is not None and before.size == vector.size:
+        with np.errstate(over="ignore"):
+            difference = vector - before
+        if (smaller := _size(difference)) < size:
+            vector, size, change = difference, smaller, True
+    if not np.isfinite(size):
+        return message
+    step = size / _STEPS
+    multiples = np.rint(vector / step) if step > 0 else np.zeros(vector.size)
+    return replace(message, vector=_typed(multiples, np.int16), step=step, change=change)
+
+
+def _read(message: Message, before: Array | None) -> Array:
+    vector = message.vector
+    assert vector is not None
+    if message.step is None:
+        return vector if vector.dtype == np.float64 else vector.astype(np.float64)
+    read = vector * message.step
+    if not message.change:
+        return read
+    if before is None or before.size != vector.size:
+        raise ProtocolError("a change must follow the vector that it changes. Found one without.")
+    return before + read
+
+
+def _size(vector: Array) -> float:
+    return max(float(vector.max()), -float(vector.min())) if vector.size else 0.0
+
+
+def _typed(vector: Array, dtype: Any) -> Array:
+    """In the type in which it travels: of all messages only those under way hold other numbers than float64."""
+    return cast(Array, vector.astype(dtype))

@@ -1,0 +1,150 @@
+"""Where the coordinator leaves messages for one party and finds its answers, whether or not it is connected."""
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from plait.errors import ProtocolError
+from plait.messages import Broadcast, Parcel, Share
+from plait.transports.handshake import Finished, Query
+
+Item = Broadcast | Query | Parcel
+Answer = Share | Parcel
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A numbered request, and the number of the one before it."""
+
+    seq: int
+    item: Item
+    before: int
+
+
+class Desk:
+    """One party's requests and answers.
+
+    The last `kept` requests stay here: a party that lost power may need them again.  None are kept for requests that
+    do not build on one another: then it does not matter what the party has answered before.
+    """
+
+    def __init__(self, name: str, kept: int = 2) -> None:
+        self.name = name
+        self.changed = threading.Condition()
+        self.seen = time.monotonic()
+        self.failure: str | None = None
+        self.told = False
+        self._session: object | None = None
+        self._kept = kept
+        self._past: deque[Ask] = deque(maxlen=kept)
+        self._pending: Ask | None = None
+        self._answer: Answer | None = None
+        self._said = 0
+        self._finished: Finished | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self._session is not None
+
+    def put(self, seq: int, item: Item) -> None:
+        """Leave a request."""
+        with self.changed:
+            if self._pending is not None:
+                self._past.append(self._pending)
+            self._pending = Ask(seq, item, self._pending.seq if self._pending else 0)
+            self._answer = None
+            self.changed.notify_all()
+
+    def remember(self, seq: int, item: Item, share: Share) -> None:
+        """A request that was answered before a restart."""
+        with self.changed:  # as one step: a party that has joined already must not be asked
+            self.put(seq, item)
+            self._answer = share
+
+    def finish(self, finished: Finished) -> None:
+        with self.changed:
+            self._finished = finished
+            self.changed.notify_all()
+
+    def sit(self, session: object, last: int) -> list[Ask]:
+        """Begin a session with a party that has answered up to `last`; returns what it must be asked again first."""
+        with self.changed:
+            again = self._check(last)
+            self._session = session
+            self.seen = time.monotonic()
+            self.changed.notify_all()
+            return again
+
+    def _check(self, last: int) -> list[Ask]:
+        pending = self._pending
+        if self._kept == 0 or pending is None or last >= pending.before:
+            return []  # the party itself refuses what it has answered too long ago to repeat
+        again = [ask for ask in self._past if ask.seq > last]
+        if again and again[0].before == last:
+            return again
+        raise ProtocolError(
+            f"party {self.name!r} must have answered exchange {pending.before}. Found {last} in its checkpoint. "
+            "Its run folder was removed or replaced: restore it, or start over with `plait coordinator --fresh`."
+        )
+
+    def leave(self, session: object) -> None:
+        """End a session, for whatever reason."""
+        with self.changed:
+            if self._session is session:
+                self._session = None
+                self.seen = time.monotonic()
+            self.changed.notify_all()
+
+    def next(self, session: object) -> Ask | Finished | None:
+        """Wait for something to say in this session; None when the session is over."""
+        with self.changed:
+            while self._session is session:
+                if self._pending is not None and self._answer is None:
+                    return self._pending
+                if self._finished is not None:
+                    return self._finished
+                self.changed.wait()
+            return None
+
+    def said(self, seq: int) -> None:
+        """A request has left."""
+        with self.changed:
+            self._said = seq
+            self.changed.notify_all()
+
+    def wait_said(self, seconds: float) -> None:
+        """Wait until the pending request has left, as long as the party is there and has not answered it."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: (
+                    not self.connected
+                    or self._answer is not None
+                    or self._pending is None
+                    or self._said >= self._pending.seq
+                ),
+                seconds,
+            )
+
+    def deliver(self, seq: int, answer: Answer) -> None:
+        """Leave the answer to the pending request."""
+        with self.changed:
+            if self._pending is not None and self._pending.seq == seq:
+                self._answer = answer
+            self.changed.notify_all()
+
+    def fail(self, reason: str) -> None:
+        """The party says that it cannot go on."""
+        with self.changed:
+            self.failure = reason
+            self.changed.notify_all()
+
+    def take(self, seconds: float) -> Answer | None:
+        """The answer to the pending request, if it comes within this time."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._answer is not None or self.failure is not None, seconds)
+            return self._answer
+
+    def missing(self) -> float:
+        """For how many seconds the party has been away."""
+        return 0.0 if self.connected else time.monotonic() - self.seen

@@ -1,0 +1,40 @@
+"""The coordinator's end of real streams on loopback."""
+
+import queue
+import threading
+import time
+from typing import Any
+
+import grpc
+
+from plait._version import __version__
+from plait.messages import Broadcast
+from plait.transports import handshake
+from plait.transports.handshake import PROTOCOL, Hello, Ready
+from plait.transports.server import CONVERSE, SERVICE, Hub, Terms
+from plait.transports.tls import PlainText
+
+
+def test_closing_waits_for_what_conversations_have_to_note() -> None:
+    noted, joined = [], threading.Event()
+
+    def note(what: str, **facts: Any) -> None:
+        if what == "left":
+            time.sleep(0.5)  # as on a busy machine
+        noted.append(what)
+        joined.set()
+
+    hub = Hub(Terms(("shop",), "job", "fit", "run", "key", 1, "ids", patience=60), note)
+    hub.put(1, {"shop": Broadcast(1)})
+    port = hub.open("127.0.0.1:0", PlainText("bank"))
+    say: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    say.put(handshake.encode(Hello(PROTOCOL, __version__, "shop", "job", "fit")))
+    say.put(handshake.encode(Ready(1, "ids", 0)))
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.stream_stream(f"/{SERVICE}/{CONVERSE}")(iter(say.get, b""))
+        next(call)
+        next(call)  # the request; the party never answers
+        assert joined.wait(30)
+        hub.close()
+        assert noted == ["joined", "left"]
+        say.put(b"")

@@ -18,9 +18,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from plait._types import Array
 from plait.errors import InputError
 from plait.protection.randomness import Stream, derive
-from plait.types import Array
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from plait._types import Array
 from plait.errors import InputError
 from plait.protection.parameters import COUNTS, MAX_ROWS, REALS, Parameters
-from plait.types import Array
 
 
 @dataclass(frozen=True)
 class Columns:
-    """E (N, d), float64 that holds whole numbers, dense or CSC; scale (d,); exact (d,) where E_j = scale_j D_j."""
+    """E (N, d), float64 that holds whole numbers, by columns or CSC; scale (d,); exact (d,) where E_j = scale_j D_j."""
 
     values: Any
     scale: Array
@@ -60,29 +60,36 @@ _COLUMNS_AT_ONCE = 16  # copied out of a row-major table together: one pass over
 
 def encode_columns(table: Any, parameters: Parameters | None = None) -> Columns:
     """The whole numbers of a table (N, d), dense or sparse; the smaller set of parameters where it fits."""
-    sparse = sp.issparse(table)
-    matrix = sp.csc_array(table, dtype=np.float64) if sparse else np.asarray(table, dtype=np.float64)
-    if matrix.ndim != 2 or not 0 < matrix.shape[0] <= MAX_ROWS or matrix.shape[1] == 0:
-        raise InputError(f"a protected table must have 1 to {MAX_ROWS} rows and a column. Found shape {matrix.shape}.")
-    if not np.all(np.isfinite(matrix.data if sparse else matrix)):
+    if table.ndim != 2 or not 0 < table.shape[0] <= MAX_ROWS or table.shape[1] == 0:
+        raise InputError(f"a protected table must have 1 to {MAX_ROWS} rows and a column. Found shape {table.shape}.")
+    matrix = sp.csc_array(table, dtype=np.float64, copy=True) if sp.issparse(table) else _by_columns(table)
+    stored = list(_stored(matrix))
+    sizes = [_size(values) for values in stored]
+    if not all(math.isfinite(size.norm) for size in sizes):
         raise InputError("a protected table must hold finite numbers. Found nan or infinity. Fill or drop them.")
-    sizes = [_size(values) for values in _stored(matrix)]
     if parameters is None:
         parameters = COUNTS if all(size.multiple < 2**COUNTS.column_bits - 1e-6 for size in sizes) else REALS
-    return _encoded(matrix, np.array([_scale(size, parameters) for size in sizes]), parameters)
+    scale = np.array([_scale(size, parameters) for size in sizes])
+    exact = np.array([_round(values, factor) for values, factor in zip(stored, scale, strict=True)])
+    return Columns(matrix, scale, exact, parameters)
 
 
-def _encoded(matrix: Any, scale: Array, parameters: Parameters) -> Columns:
-    if sp.issparse(matrix):
-        exactly = matrix.data * np.repeat(scale, np.diff(matrix.indptr))
-        values: Any = sp.csc_array((np.rint(exactly), matrix.indices, matrix.indptr), shape=matrix.shape)
-        same = np.abs(values.data - exactly) <= _SAME
-        exact = np.array([same[a:b].all() for a, b in itertools.pairwise(matrix.indptr)])
-    else:
-        exactly = matrix * scale
-        values = np.rint(exactly)
-        exact = (np.abs(values - exactly) <= _SAME).all(axis=0)
-    return Columns(values, scale, exact, parameters)
+def _by_columns(table: Any) -> Array:
+    """A copy of a dense table (N, d) in which each column lies together."""
+    rows, columns = table.shape
+    out = np.empty((columns, rows))
+    for first in range(0, columns, _COLUMNS_AT_ONCE):
+        out[first : first + _COLUMNS_AT_ONCE] = table[:, first : first + _COLUMNS_AT_ONCE].T
+    return out.T
+
+
+def _round(values: Array, factor: float) -> bool:
+    """Turn a column's numbers into whole ones, in place; whether nothing was lost."""
+    values *= factor
+    whole = np.rint(values)
+    exact = bool(np.all(np.abs(whole - values) <= _SAME))
+    values[:] = whole
+    return exact
 
 
 @dataclass(frozen=True)
@@ -96,20 +103,19 @@ class _Size:
 
 
 def _stored(matrix: Any) -> Iterator[Array]:
-    """The stored numbers of each column."""
+    """Views of the stored numbers of each column."""
     if sp.issparse(matrix):
         for start, stop in itertools.pairwise(matrix.indptr):
             yield matrix.data[start:stop]
     else:
-        for first in range(0, matrix.shape[1], _COLUMNS_AT_ONCE):
-            yield from np.ascontiguousarray(matrix[:, first : first + _COLUMNS_AT_ONCE].T)
+        yield from matrix.T
 
 
 def _size(values: Array) -> _Size:
     norm = float(np.linalg.norm(values))
     sizes = np.abs(values[values != 0])
     factor = float(sizes.min()) if sizes.size else 1.0
-    if not _multiples(sizes[:_TRIED], factor) or not _multiples(sizes, factor):
+    if not math.isfinite(norm) or not _multiples(sizes[:_TRIED], factor) or not _multiples(sizes, factor):
         return _Size(values.size, norm, 0.0, math.inf)
     return _Size(values.size, norm, factor, norm / factor)
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.special
 
+from plait._types import Array
 from plait.errors import PrivacyError
-from plait.types import Array
 
 MAX_LEVERAGE = 0.5  # of a row: its label would be read with probability Phi(1) = 0.84
 NOTED_LEVERAGE = 0.1  # rows above it are counted for the reader: read with probability 0.63

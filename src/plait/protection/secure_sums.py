@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from plait._types import Array
 from plait.errors import InputError, PrivacyError, ProtocolError, SettingError
 from plait.protection.randomness import KEY_BYTES, Stream
-from plait.types import Array
 
 Words = npt.NDArray[np.uint64]
 Sign = Callable[[bytes], bytes]

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from plait.errors import InputError
-from plait.losses import Huber, Logistic, Loss, Poisson, Squared, SquaredHinge
+from plait.problem.losses import Huber, Logistic, Loss, Poisson, Squared, SquaredHinge
 from plait.protection.blind import Disguise
 from plait.protection.secure_sums import to_fixed, total
 

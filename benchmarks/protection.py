@@ -26,7 +26,7 @@ from plait.protection.fixed_point import encode_columns, encode_gradient
 from plait.protection.inner_product import GradientDecryptor, GradientEncryptor
 from plait.protection.leverage import leverages
 from plait.protection.messages import EncryptedGradient, Hints, Offer
-from plait.protection.secure_sums import MaskingParty, Run, total
+from plait.protection.secure_sums import MaskingParty, Run, from_fixed, total
 
 RESULTS = Path(__file__).parent / "results" / "protection.json"
 REPEATS = 7  # of every timed step; the least counts
@@ -104,7 +104,7 @@ def masks(rows: int, parties: int) -> dict[str, Any]:
     vectors = [rng.standard_normal(rows) for _ in names]
     share_ms, _ = least(lambda: members[0].share(vectors[0], 0, "image"))
     shares = [member.share(v, 1, "image") for member, v in zip(members, vectors, strict=True)]
-    sum_ms, found = least(lambda: total(shares))
+    sum_ms, found = least(lambda: from_fixed(total(shares)))
     plain_ms, plain = least(lambda: np.sum(vectors, axis=0))
     assert np.abs(found - plain).max() < parties * 2.0**-40
     result = {"rows": rows, "parties": parties, "share_ms": share_ms, "sum_ms": sum_ms, "plain_sum_ms": plain_ms}

@@ -31,6 +31,9 @@ Verify = Callable[[str, bytes, bytes], bool]
 
 FRACTION_BITS = 40  # of a fixed-point number: a rounding error of 2^-41 = 5e-13
 WHOLE_BITS = 23  # left for sign and size of the sum: sums must stay below 2^23 = 8 million
+_WIDE_BITS = (24, 64, 104)  # fraction bits of a scalar's three words: from 2^31 down to 2^-104 without loss
+_INFINITE = 2.0**31  # a scalar that stands for a bound that does not exist
+_MOST_PARTIES = 128  # whose first words, below 2^55 each, add up below 2^63
 LEAST_GROUP = 3  # parties whose sum is shown: with two, each would learn the other's vector from the sum
 LEAST_OUTSIDE = 2  # parties outside the label party's organisation: one alone would be the sum minus what it knows
 VERSION = 1  # of the announcement
@@ -122,9 +125,12 @@ class MaskingParty:
 
     def share(self, vector: Array, exchange: int, what: str) -> Words:
         """The masked fixed-point vector (N,) for one exchange."""
+        return self.mask(to_fixed(vector, len(self._shared) + 1), exchange, what)
+
+    def mask(self, plain: Words, exchange: int, what: str) -> Words:
+        """Words of Z_2^64 and this party's masks for one exchange, added up."""
         if not self._shared:
             raise ProtocolError("keys must be exchanged before a share is made. Call meet() first.")
-        plain = to_fixed(vector, len(self._shared) + 1)
         self._use_once(f"{exchange}/{what}", plain)
         for other, secret in self._shared.items():
             mask = Stream(self._mask_key(other, secret, exchange, what)).words(plain.size)
@@ -152,13 +158,43 @@ def to_fixed(vector: Array, parties: int) -> Words:
     return np.rint(np.ldexp(vector, FRACTION_BITS)).astype(np.int64).view(np.uint64)
 
 
-def total(shares: Sequence[Words]) -> Array:
-    """The sum of the parties' vectors (N,), from all their shares."""
+def to_wide(scalars: Array, parties: int) -> Words:
+    """Scalars (k,) as three words each (3 k,), in units of 2^-24, 2^-64 and 2^-104; a word's sum never overflows.
+
+    What is at least 2^31 stands for infinity, and so does a sum of such.
+    """
+    rest = np.clip(scalars, -_INFINITE, _INFINITE)
+    if parties > _MOST_PARTIES or not np.all(np.isfinite(rest)):
+        raise InputError(f"scalars in a secure sum must be numbers, of at most {_MOST_PARTIES} parties. Found others.")
+    words = []
+    for bits in _WIDE_BITS:
+        word = np.rint(np.ldexp(rest, bits))
+        rest = rest - np.ldexp(word, -bits)  # exact: a double minus its own leading bits
+        words.append(word.astype(np.int64))
+    return np.concatenate(words).view(np.uint64)
+
+
+def from_wide(words: Words) -> Array:
+    """The scalars (k,) that summed words (3 k,) stand for; infinite ones as 1e300."""
+    if words.size % len(_WIDE_BITS):
+        raise ProtocolError("summed scalars must have three words each. Found another number. End the run.")
+    parts = words.view(np.int64).reshape(len(_WIDE_BITS), -1)
+    found = sum(np.ldexp(part.astype(np.float64), -bits) for part, bits in zip(parts, _WIDE_BITS, strict=True))
+    return np.where(np.abs(found) >= _INFINITE / 2, np.copysign(1e300, found), found)
+
+
+def total(shares: Sequence[Words]) -> Words:
+    """The sum in Z_2^64 (N,), in which all masks cancel."""
     if len({share.shape for share in shares}) != 1:
         raise ProtocolError("shares of one sum must have one length. Found several. End the run.")
     words = shares[0].copy()
     for share in shares[1:]:
         words += share
+    return words
+
+
+def from_fixed(words: Words) -> Array:
+    """The vector (N,) that summed fixed-point numbers stand for."""
     return np.ldexp(words.view(np.int64).astype(np.float64), -FRACTION_BITS)
 
 

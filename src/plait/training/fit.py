@@ -14,6 +14,7 @@ from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
 from plait.problem.losses import Logistic, Loss
 from plait.problem.penalties import L2, Penalty
+from plait.protection.modes import Protection
 from plait.training.history import History
 from plait.training.loop import Observer
 from plait.training.precision import need_wire
@@ -42,6 +43,8 @@ class Fit:
     """Where rows of private parties are clipped, in training and in scoring."""
     released: Mapping[str, Array] = field(default_factory=dict)
     """Noisy scores of the training rows that a private party released, where it was asked to."""
+    protection: str = ""
+    """What a protected run has shown, in words and numbers; empty where nothing was protected."""
 
     def scores(self, parts: Any) -> Array:
         """z = sum_m D_m x_m + b for new rows (N,); parts as in `plait.fit`."""
@@ -79,6 +82,7 @@ def fit(
     privacy: Any = None,
     trace: Trace | None = None,
     wire: str = "float64",
+    protection: Protection | str | None = None,
 ) -> Fit:
     """Train one linear model over the columns of all parties.
 
@@ -93,9 +97,12 @@ def fit(
     privacy        a mechanism for all parties, one per party (list or dict like parts), or a plait.privacy.Policy;
                    fit.guarantee says in words what it protects, and None is plait.privacy.NoPrivacy()
     wire           "float32" sends half the bytes, "int16" a quarter; the weights stay as exact as the tolerance asks
+    protection     "labels": parties learn D_m^T g and never g, so not the labels; "sums": also the coordinator learns
+                   only sums over the parties; or a plait.protection.modes.Protection.  Experimental
     trace          called after every round with its number and every party's weights, which only a simulation can see
     """
     need_wire(wire)
+    shield = Protection.of(protection)
     read = read_parts(parts)
     loss = Logistic() if loss is None else loss
     stopping = Stopping() if stopping is None else stopping
@@ -105,7 +112,7 @@ def fit(
     loss, labels, softness = policy.protect_labels(loss, labels)
     penalties = policy.steadied(_penalties(penalty, read), {p.name: p.matrix for p in read}, softness)
     problem = Problem(read, labels, read_weights(sample_weight, rows), loss, penalties, fit_intercept)
-    session = Session(problem, policy, method, stopping, tuple(callbacks), trace, precision=wire)
+    session = Session(problem, policy, method, stopping, tuple(callbacks), trace, precision=wire, protection=shield)
     done = session.train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
@@ -121,6 +128,7 @@ def fit(
         guarantee=policy.guarantee(problem.names),
         clip=done.clip,
         released=done.released,
+        protection=done.protection,
     )
 
 

@@ -17,9 +17,11 @@ from plait.privacy.mechanisms.paper import PaperMechanism, PaperNoise, warn_no_g
 from plait.privacy.policy import Mechanism, Policy, check_party
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
+from plait.protection.modes import Protection
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
+from plait.training.protected import Protected, protect, protected_method
 from plait.training.run import conduct
 from plait.training.stopping import Stopping
 from plait.training.under_policy import choose, party_method
@@ -72,6 +74,8 @@ class Trained:
     choice: Choice
     clip: Mapping[str, float] = field(default_factory=dict)
     released: Mapping[str, Array] = field(default_factory=dict)
+    protection: str = ""
+    """What a protected run has shown, in words and numbers."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Session:
     """Puts something between the coordinator and its parties: a wiretap, say."""
     precision: str = "float64"
     """In which numbers vectors travel; see `plait.training.precision`."""
+    protection: Protection | None = None
+    """What parties and coordinator hide from each other; see `plait.protection`."""
 
     def train(self) -> Trained:
         """Train under the policy; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -96,7 +102,8 @@ class Session:
             check_party(part.name, mechanisms[part.name], part.matrix)
         books = {p.name: self.policy.book(p.name, p.matrix, mechanisms[p.name]) for p in self.problem.parts}
         choice = self._choice()
-        parties = {p.name: self._party(p, books[p.name], choice.method) for p in self.problem.parts}
+        protected = self._protected()
+        parties = {p.name: self._party(p, books[p.name], choice.method, protected) for p in self.problem.parts}
         with blas_threads(1), workers(len(parties)) as pool:
             features = [part.features for part in self.problem.parts]
             large = sum(f.stored * (_SPARSE if f.sparse else 1) for f in features) >= _SIDE_BY_SIDE
@@ -104,18 +111,48 @@ class Session:
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace)
             done = conduct(
-                self.problem.task, choice.method, self.policy, self.stopping, transport, self.observers, self.precision
+                self.problem.task,
+                choice.method,
+                self.policy,
+                self.stopping,
+                transport,
+                self.observers,
+                self.precision,
+                protected=protected,
             )
         self._warn(mechanisms, done.outcome)
         model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
-        return Trained(model, done.outcome, choice, self.policy.clips(self.problem.names), done.released)
+        statement = "" if protected is None else protected.statement
+        return Trained(model, done.outcome, choice, self.policy.clips(self.problem.names), done.released, statement)
 
-    def _party(self, part: Part, book: Book, method: Method) -> Party:
+    def _protected(self) -> Protected | None:
+        """Both ends of the protection, after every party has checked what its columns would show."""
+        if self.protection is None:
+            return None
+        if self.policy.private or self.precision != "float64":
+            raise SettingError(
+                "protection goes with no privacy mechanism and wire = 'float64' so far. Found another. Leave one out."
+            )
+        tables = {part.name: part.matrix for part in self.problem.parts}
+        return protect(self.protection, tables, self.problem.labels.size)
+
+    def _party(self, part: Part, book: Book, method: Method, protected: Protected | None) -> Party:
         problem = self.problem
         block = Block(part.features, problem.penalties[part.name], problem.loss, problem.weights)
-        return Party(part.name, block, party_method(method, self.policy, problem.names, book, block), self.precision)
+        own = party_method(method, self.policy, problem.names, book, block)
+        if protected is None:
+            return Party(part.name, block, own, self.precision)
+        masker = protected.maskers.get(part.name)
+        return Party(part.name, block, own, opener=protected.openers[part.name], masker=masker)
 
     def _choice(self) -> Choice:
+        chosen = self._unprotected_choice()
+        if self.protection is None:
+            return chosen
+        method = protected_method(chosen.method, self.protection, len(self.problem.names))
+        return Choice(method, f"{chosen.reason}; {self.protection.mode} protected")
+
+    def _unprotected_choice(self) -> Choice:
         problem, method = self.problem, self.method
         if method == "auto":
             return choose(self.policy, problem.names, problem.loss, problem.penalties)

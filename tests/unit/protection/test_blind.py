@@ -7,7 +7,7 @@ import scipy.stats
 from plait.errors import InputError
 from plait.problem.losses import Huber, Logistic, Loss, Poisson, Squared, SquaredHinge
 from plait.protection.blind import Disguise
-from plait.protection.secure_sums import to_fixed, total
+from plait.protection.secure_sums import from_fixed, to_fixed, total
 
 ROWS = 5000
 DISGUISE = Disguise(bytes(range(32)), "run 1", ROWS)
@@ -26,7 +26,7 @@ def test_disguises_are_undone() -> None:
 def test_the_gradient_of_disguised_numbers_is_the_disguised_gradient(loss: Loss) -> None:
     rng = np.random.default_rng(1)
     y, z_a, z_b = np.sign(rng.standard_normal(ROWS)), rng.standard_normal(ROWS), rng.standard_normal(ROWS)
-    hidden = total([to_fixed(DISGUISE.hide(z), 2) for z in (z_a, z_b)])
+    hidden = from_fixed(total([to_fixed(DISGUISE.hide(z), 2) for z in (z_a, z_b)]))
     seen = loss.gradient(hidden, DISGUISE.hide(y))
     np.testing.assert_allclose(DISGUISE.reveal(seen), loss.gradient(z_a + z_b, y), atol=1e-11)
 

@@ -24,7 +24,7 @@ from plait.problem.penalties import Penalty
 class ProtectedSubspace(Method):
     """`Subspace` whose parties never see the gradient."""
 
-    inner: Subspace = Subspace()
+    inner: Subspace
 
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         self.inner.check(loss, penalties)

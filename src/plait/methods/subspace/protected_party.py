@@ -54,9 +54,7 @@ class ProtectedSubspaceParty(SubspaceParty):
             self._models(state.x, direction, basis, told.orders.models),
         )
         image = features.forward(direction)
-        state = replace(
-            state, direction=direction, image=image, first=gradient, last=gradient, rounds=state.rounds + 1
-        )
+        state = replace(state, direction=direction, image=image, first=gradient, last=gradient, rounds=state.rounds + 1)
         return state, Share(broadcast.round, image, report.pack())
 
     def _guessed_weights(self, x: Array, told: ProtectedOrders) -> Array:

@@ -40,7 +40,9 @@ class Sealer:
     def seal(self, request: Broadcast) -> Broadcast:
         """The same request with an encrypted gradient as its vector."""
         assert request.vector is not None
-        whole, exponent = encode_gradient(request.vector, self._encryptor.parameters)
+        # Of the sum, not the mean: then rounding is the same for both labels of a row, and shows nothing of them.
+        summed = request.vector * self._encryptor.rows
+        whole, exponent = encode_gradient(summed, self._encryptor.parameters)
         data = self._encryptor.encrypt(whole, exponent, request.round).encode()
         return replace(request, vector=_words(data))
 
@@ -59,7 +61,7 @@ class Opener:
         if message.round != broadcast.round:
             raise ProtocolError(f"the gradient must be of round {broadcast.round}. Found {message.round}. End the run.")
         gradient = self._decryptor.columns.decode(self._decryptor.decrypt(message), message.exponent)
-        return replace(broadcast, vector=gradient)
+        return replace(broadcast, vector=gradient / message.rows)
 
 
 class Masker:

@@ -26,7 +26,17 @@ from plait.protection.leverage import check_rows, check_width, leverages
 from plait.protection.messages import EncryptedGradient, Hints, Offer
 from plait.protection.modes import Protection
 from plait.protection.randomness import KEY_BYTES
-from plait.protection.secure_sums import LEAST_GROUP, MaskingParty, Run, from_fixed, from_wide, to_fixed, to_wide, total
+from plait.protection.secure_sums import (
+    LEAST_GROUP,
+    MaskingParty,
+    Run,
+    from_fixed,
+    from_wide,
+    groups_of,
+    to_fixed,
+    to_wide,
+    total,
+)
 
 _WORD = 8  # bytes
 
@@ -80,12 +90,19 @@ class Masker:
 
 @dataclass(frozen=True)
 class SumReader:
-    """The coordinator's end of a secure sum over all parties."""
+    """The coordinator's end of secure sums, one for each group of parties."""
 
     rows: int
+    groups: tuple[tuple[str, ...], ...]
 
     def read(self, shares: Mapping[str, Share], closing: bool) -> dict[str, Share]:
-        """Shares whose sum is the parties' sum: all of it stands at the first party's place, zeros at the others'."""
+        """Shares that add up to each group's sum: it stands at the first party's place, zeros at the others'."""
+        found: dict[str, Share] = {}
+        for group in self.groups:
+            found |= self._sum({name: shares[name] for name in group}, closing)
+        return found
+
+    def _sum(self, shares: Mapping[str, Share], closing: bool) -> dict[str, Share]:
         words = [cast(npt.NDArray[np.uint64], share.vector) for share in shares.values()]
         first = next(iter(shares.values()))
         together = total(words)
@@ -108,19 +125,29 @@ class Protected:
     """What is shown, in words and numbers."""
 
 
-def protected_method(method: Method, protection: Protection, parties: int) -> ProtectedSubspace:
+def protected_method(method: Method, protection: Protection, names: tuple[str, ...]) -> ProtectedSubspace:
     """The protected form of a method, or SettingError."""
     if not isinstance(method, Subspace):
         raise SettingError(
             f"protection needs method=plait.Subspace() and a smooth loss. Found {type(method).__name__}."
             " Use another loss, or no protection."
         )
-    if protection.mode == "sums" and parties < LEAST_GROUP:
+    if protection.mode == "labels":
+        return ProtectedSubspace(method)
+    if len(names) < LEAST_GROUP:
         raise SettingError(
-            f'protection="sums" needs at least {LEAST_GROUP} parties: of two, each knows the other. Found {parties}.'
+            f'protection="sums" needs at least {LEAST_GROUP} parties: of two, each knows the other. Found {len(names)}.'
             ' Use protection="labels".'
         )
-    return ProtectedSubspace(replace(method, sums_only=True) if protection.mode == "sums" else method)
+    groups = _groups(protection, names)
+    if len(groups) == 1:
+        return ProtectedSubspace(replace(method, sums_only=True))
+    return ProtectedSubspace(replace(method, sums_only=False), groups)
+
+
+def _groups(protection: Protection, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Whose shares are added up."""
+    return tuple(groups_of(names)) if protection.groups else (names,)
 
 
 def protect(protection: Protection, tables: Mapping[str, Any], rows: int) -> Protected:
@@ -135,11 +162,11 @@ def protect(protection: Protection, tables: Mapping[str, Any], rows: int) -> Pro
     for name, table in tables.items():
         sealers[name], openers[name], size = _ends(table)
         lines.append(f"{name}: its columns, encrypted under a key that it keeps, once: {size / 1e6:.1f} MB")
-    maskers: dict[str, Masker] = {}
-    if protection.mode == "sums":
-        maskers = _maskers(tuple(tables))
-    reader = SumReader(rows) if maskers else None
-    return Protected(sealers, openers, maskers, reader, "\n".join(lines))
+    if protection.mode == "labels":
+        return Protected(sealers, openers, {}, None, "\n".join(lines))
+    groups = _groups(protection, tuple(tables))
+    maskers = {name: masker for group in groups for name, masker in _maskers(group).items()}
+    return Protected(sealers, openers, maskers, SumReader(rows, groups), "\n".join(lines))
 
 
 def _ends(table: Any) -> tuple[Sealer, Opener, int]:

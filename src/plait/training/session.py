@@ -149,7 +149,7 @@ class Session:
         chosen = self._unprotected_choice()
         if self.protection is None:
             return chosen
-        method = protected_method(chosen.method, self.protection, len(self.problem.names))
+        method = protected_method(chosen.method, self.protection, self.problem.names)
         return Choice(method, f"{chosen.reason}; {self.protection.mode} protected")
 
     def _unprotected_choice(self) -> Choice:

@@ -193,6 +193,18 @@ def test_masked_and_plain_sums_take_the_same_steps() -> None:
     assert "sums protected" in found.choice
 
 
+def test_sums_of_groups_take_fewer_rounds_than_one_sum() -> None:
+    x, y, _ = data(columns=27, seed=2)
+    x = x @ (np.eye(27) + 0.3)  # columns that overlap
+    parts = {f"p{i}": x[:, 3 * i : 3 * i + 3] for i in range(9)}
+    runs = [
+        plait.fit(parts, y, penalty=plait.L2(1e-3), stopping=STRICT, protection=Protection("sums", groups=groups))
+        for groups in (False, True)
+    ]
+    assert runs[0].objective == pytest.approx(runs[1].objective, rel=1e-8)
+    assert runs[1].rounds < runs[0].rounds
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

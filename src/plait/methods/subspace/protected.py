@@ -22,9 +22,13 @@ from plait.problem.penalties import Penalty
 
 @dataclass(frozen=True)
 class ProtectedSubspace(Method):
-    """`Subspace` whose parties never see the gradient."""
+    """`Subspace` whose parties never see the gradient.
+
+    groups   parties whose shares the coordinator sees only as a sum; none where it sees them all, or one sum
+    """
 
     inner: Subspace
+    groups: tuple[tuple[str, ...], ...] = ()
 
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
         self.inner.check(loss, penalties)
@@ -33,7 +37,11 @@ class ProtectedSubspace(Method):
         return ProtectedSubspaceParty(block)
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
-        return ProtectedCoordinator(task, self.inner.coordinator_of(task))
+        if not self.groups:
+            return ProtectedCoordinator(task, self.inner.coordinator_of(task))
+        inner = self.inner.coordinator_of(replace(task, parties=tuple(group[0] for group in self.groups)))
+        inner.task, inner.groups = task, self.groups  # as much memory as for one party a group
+        return ProtectedCoordinator(task, inner)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all bench bench-quick bench-growth bench-transport bench-align lint docs parity reproduce clean
+.PHONY: demo test test-all bench bench-quick bench-growth bench-transport bench-align sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,13 @@ bench-transport: $(VENV)/.installed
 # A million ids at each of two parties: some minutes.
 bench-align: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.alignment
+
+# Every loss, penalty, constraint, split and number format against an independent solver; finished cases are kept.
+sweep: $(VENV)/.installed
+	$(TEST_ENV) $(BIN)/python -m benchmarks.sweep --docs docs/benchmarks.md
+
+sweep-quick: $(VENV)/.installed
+	$(TEST_ENV) $(BIN)/python -m benchmarks.sweep --quick
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -55,6 +62,10 @@ bench-quick: $(VENV)/.installed
 
 bench-growth: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.growth
+
+# A wheel and a source distribution, in dist/.
+dist: $(VENV)/.installed
+	$(BIN)/python -m build
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

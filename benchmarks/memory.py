@@ -41,7 +41,7 @@ def train(kind: str, rounds: int, strength: float, goal: float | None = None, **
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.perf_counter()
-        fit = plait.fit(parts, y, penalty=plait.L2(strength), stopping=stopping)
+        fit = plait.fit(parts, y, penalty=plait.L2(strength), stopping=stopping, fit_intercept=False)
         seconds = time.perf_counter() - began
     return {
         "rows": problem.rows,

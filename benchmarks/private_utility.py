@@ -1,35 +1,33 @@
 """Test log loss of the private one-pass mode, for arguments a9a, credit, gisette (in PLAIT_DATA)."""
 
+import io
 import json
-import lzma
-import os
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import scipy
-from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 
-from plait import fit
+from plait import datasets, fit
+from plait.data.datasets import CREDIT, GISETTE
+from plait.data.files import read_public
 from plait.privacy import ClippedRows, InsecureTestNoise, NoPrivacy, Policy, RandomisedResponse, Recommended
 
-FOLDER = Path(os.environ.get("PLAIT_DATA", "data"))
 Split = tuple[list[np.ndarray], np.ndarray, list[np.ndarray], np.ndarray]
 
 
 def a9a(cuts: tuple[int, ...] = (66,)) -> Split:
-    parts = []
-    for name in ("a9a.xz", "a9a.t.xz"):
-        with lzma.open(FOLDER / "a9a" / name) as file:
-            features, labels = load_svmlight_file(file, n_features=123)
-        parts += [np.split(features.toarray(), cuts, axis=1), (labels > 0).astype(float)]
-    return tuple(parts)
+    data = datasets.load("a9a")
+    split = []
+    for parts, labels in ((data.parts, data.y), (data.test_parts, data.y_test)):
+        features = np.hstack([part.toarray() for part in parts.values()])
+        split += [np.split(features, cuts, axis=1), (labels > 0).astype(float)]
+    return tuple(split)
 
 
 def gisette() -> Split:
-    data = np.load(FOLDER / "gisette" / "gisette_rebuilt.npz")
+    data = np.load(io.BytesIO(read_public(GISETTE)))
     parts = []
     for name in ("train", "test"):
         features = data[f"X_{name}"].astype(float) / 999
@@ -39,8 +37,7 @@ def gisette() -> Split:
 
 def credit() -> Split:
     """Bank: limit, PAY_*, BILL_*; partner: demographics and PAY_AMT*. Scales are public constants."""
-    with lzma.open(FOLDER / "default_credit" / "UCI_Credit_Card.csv.xz", "rt") as file:
-        table = np.genfromtxt(file, delimiter=",", names=True)
+    table = np.genfromtxt(io.BytesIO(read_public(CREDIT)), delimiter=",", names=True)
     money = {n: np.sign(table[n]) * np.log1p(np.abs(table[n])) / np.log1p(1e6) for n in table.dtype.names}
     delays = [n for n in table.dtype.names if n.startswith("PAY_") and "AMT" not in n]
     bank = [money["LIMIT_BAL"], *(money[n] for n in table.dtype.names if n.startswith("BILL_"))]

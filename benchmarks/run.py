@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import Absent
 from benchmarks.jobs import FULL, QUICK, Job
 from benchmarks.memory import measure
 from benchmarks.objective import Judge, Problem
 from benchmarks.report import write_job, write_tables
 from benchmarks.solvers import Clock, Curve, rest
+from plait.errors import DatasetError
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -42,7 +42,7 @@ def run_job(job: Job, repeats: int, solvers: str = "") -> Result:
     say(f"\n{job.name}")
     try:
         parts, y = job.data()
-    except Absent as absent:
+    except DatasetError as absent:
         say(f"  skipped: {absent}")
         return Result(job, skipped={"": str(absent)})
     problem = Problem(job.name, tuple(parts), y, job.kind, job.strength)

@@ -44,7 +44,7 @@ name = "p0"
 address = "127.0.0.1:{port}"
 [model]
 penalty = {{ name = "l2", alpha = 1e-3 }}
-intercept = false
+fit_intercept = false
 [method]
 name = "proximal"
 acceleration = 0
@@ -87,7 +87,9 @@ def in_process(path: Path, parties: int, rounds: int) -> float:
     parts = [data["X"] for data in loaded]
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
-        fit = plait.fit(parts, loaded[0]["y"], penalty=plait.L2(1e-3), method=method, stopping=stopping)
+        fit = plait.fit(
+            parts, loaded[0]["y"], penalty=plait.L2(1e-3), method=method, stopping=stopping, fit_intercept=False
+        )
     return 1e3 * statistics.median(np.diff([r.seconds for r in fit.history])[1:])
 
 

@@ -40,17 +40,17 @@ name = "subspace"
 objective = {objective}
 tol = 0.0
 [run]
-wire = "{wire}"
+precision = "{precision}"
 """
 
 
-def measure(wire: str = "float64", rows: int = ROWS, columns: int = COLUMNS) -> dict[str, float | str]:
+def measure(precision: str = "float64", rows: int = ROWS, columns: int = COLUMNS) -> dict[str, float | str]:
     """Seconds to a relative suboptimality of 1e-4, as the coordinator's history tells it, and of the whole programs."""
     with tempfile.TemporaryDirectory(prefix="plait-wan-") as temporary:
         folder = Path(temporary)
         best = _write_data(folder, rows, columns)
         with _link() as (prefixes, dial, listen, kind):
-            text = JOB.format(address=dial, alpha=ALPHA, objective=best * (1 + GOAL), wire=wire)
+            text = JOB.format(address=dial, alpha=ALPHA, objective=best * (1 + GOAL), precision=precision)
             (folder / "job.toml").write_text(text)
             throw_away_certificates(read_job(folder / "job.toml"), Folder(folder / "certs"))
             began = time.perf_counter()
@@ -60,7 +60,7 @@ def measure(wire: str = "float64", rows: int = ROWS, columns: int = COLUMNS) -> 
         last = history[-1]
         result: dict[str, float | str] = {
             "link": kind,
-            "wire": wire,
+            "precision": precision,
             "rows": rows,
             "columns": columns,
             "rounds": len(history),

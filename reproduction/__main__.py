@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.failures import reports_errors
+from plait.cli.failures import interruptible, run
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
-@reports_errors
+@interruptible()
 def reproduce(
     output: Annotated[Path, typer.Option(help="Folder for the report and for finished stages.")] = Path(
         "plait-reproduction"
@@ -31,7 +31,7 @@ def reproduce(
     from reproduction.claims import judge
     from reproduction.plans import FULL, QUICK
     from reproduction.report import write_report
-    from reproduction.study import reproduce as run
+    from reproduction.study import reproduce as study
 
     began = time.perf_counter()
 
@@ -39,7 +39,7 @@ def reproduce(
         if not quiet:
             typer.echo(f"{time.perf_counter() - began:6.0f} s  {text}", err=True)
 
-    outcome = run(QUICK if quick else FULL, output, say, fresh)
+    outcome = study(QUICK if quick else FULL, output, say, fresh)
     page = write_report(outcome, output, summary)
     for i, claim in enumerate(judge(outcome), 1):
         typer.echo(f"{i:2d}. {claim.verdict:18}  {claim.says}")
@@ -49,4 +49,4 @@ def reproduce(
 
 
 if __name__ == "__main__":
-    app()
+    run(app)

@@ -66,6 +66,7 @@ class Subject:
                 stopping=rule,
                 privacy=privacy,
                 trace=seen.__setitem__,
+                fit_intercept=False,
             )
             assert isinstance(done.weights, dict)
             states = [seen[epoch] for epoch in sorted(seen)]

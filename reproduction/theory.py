@@ -84,7 +84,15 @@ def counterexample(parties: int) -> tuple[float, ...]:
     rule = Stopping(max_rounds=EXAMPLE_ROUNDS, tol=0, guarded=False)
     tables, method = [np.ones((2, 1))] * parties, Jacobi(rho=EXAMPLE_RHO)
     with quietly():
-        done = fit(tables, [1.0, 2.0], loss=Squared(), penalty=L2(EXAMPLE_ALPHA), method=method, stopping=rule)
+        done = fit(
+            tables,
+            [1.0, 2.0],
+            loss=Squared(),
+            penalty=L2(EXAMPLE_ALPHA),
+            method=method,
+            stopping=rule,
+            fit_intercept=False,
+        )
     return (done.history.start.objective, *(r.objective for r in done.history))
 
 

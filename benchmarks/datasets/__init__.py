@@ -1,24 +1,6 @@
 """Data sets: each file has one function that returns the parties' tables and the labels -1/+1."""
 
-import os
-from pathlib import Path
-
 Parts = tuple[object, ...]
-
-
-class Absent(Exception):
-    """A data set that is not on this machine, and how to bring it here."""
-
-
-def data_file(name: str) -> Path:
-    """A file under PLAIT_DATA."""
-    root = os.environ.get("PLAIT_DATA")
-    if not root:
-        raise Absent("PLAIT_DATA is not set: let it name the folder with the data sets")
-    path = Path(root) / name
-    if not path.exists():
-        raise Absent(f"{name} is not in PLAIT_DATA")
-    return path
 
 
 def split(table, widths):

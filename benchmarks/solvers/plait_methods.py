@@ -32,7 +32,7 @@ class Trained:
 
 
 def train(
-    problem: Problem, method: plait.Method, stopping: plait.Stopping, seconds: float, wire: str = "float64"
+    problem: Problem, method: plait.Method, stopping: plait.Stopping, seconds: float, precision: str = "float64"
 ) -> Trained:
     """Train within so many seconds of processor time."""
     result, began = Trained(), time.process_time()
@@ -52,7 +52,8 @@ def train(
                 method=method,
                 stopping=stopping,
                 callbacks=(record,),
-                wire=wire,
+                precision=precision,
+                fit_intercept=False,
             )
         except plait.DivergedError:
             result.trouble = "diverged"
@@ -64,11 +65,11 @@ def train(
 class PlaitMethod(Solver):
     """One method with fixed options."""
 
-    def __init__(self, name: str, method: plait.Method, rounds: int | None = None, wire: str = "float64") -> None:
+    def __init__(self, name: str, method: plait.Method, rounds: int | None = None, precision: str = "float64") -> None:
         self.name = name
         self.method = method
         self.rounds = rounds
-        self.wire = wire
+        self.precision = precision
 
     def refuses(self, problem: Problem) -> str | None:
         try:
@@ -81,7 +82,7 @@ class PlaitMethod(Solver):
         rounds = min(limits.rounds, self.rounds or limits.rounds)
         stopping = plait.Stopping(max_rounds=rounds, tol=0.0, objective=judge.goal(suboptimality))
         results: list[Trained] = []
-        clock = timed(lambda: results.append(train(problem, self.method, stopping, limits.seconds, self.wire)))
+        clock = timed(lambda: results.append(train(problem, self.method, stopping, limits.seconds, self.precision)))
         return results[0], clock
 
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
@@ -100,7 +101,7 @@ class PlaitMethod(Solver):
             again, clock = self.train(problem, judge, limits, suboptimality)
             return clock if again.fit is not None and again.fit.converged else None
 
-        return Curve(points, repr(self.method), to, _remarks(trained, judge, _AGREE[self.wire]))
+        return Curve(points, repr(self.method), to, _remarks(trained, judge, _AGREE[self.precision]))
 
 
 def _remarks(trained: Trained, judge: Judge, agree: float) -> list[str]:
@@ -148,7 +149,7 @@ def _merit(curve: Curve) -> tuple[float, ...]:
 
 SEPARATE = PlaitMethod("Subspace, separate", plait.Subspace())
 SUMS = PlaitMethod("Subspace, sums only", plait.Subspace(sums_only=True))
-SHORT = PlaitMethod("Subspace, separate, int16", plait.Subspace(), wire="int16")
+SHORT = PlaitMethod("Subspace, separate, int16", plait.Subspace(), precision="int16")
 PROXIMAL = PlaitMethod("Proximal", plait.Proximal())
 RHO_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 JACOBI = BestOfGrid("Jacobi (the paper), best rho", lambda rho: plait.Jacobi(rho=rho), RHO_GRID, rounds=150)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,22 @@ from plait.errors import StorageError
 
 
 def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
-    """Write, fsync, rename; `private` makes a file that only its owner can read."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace a file in one step: after a crash it has its old content or its new content, never a mixture.
+
+    The data go into a new file beside it and from there to the disk (fsync); then that file takes the name.
+    Only its owner can read a `private` file, from its first byte on.  Folders that are missing are made.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 

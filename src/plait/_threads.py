@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
-_KEPT_BYTES = (32 << 20) - (1 << 16)
+_KEPT_BYTES = (32 << 20) - (1 << 16)  # bytes: glibc learns to keep freed blocks up to 32 MiB; 64 KiB are for its head
 
 
 @cache
@@ -33,7 +33,7 @@ def blas_threads(count: int = 1) -> AbstractContextManager[Any]:
 
 
 def _keep_freed_memory() -> None:
-    """Let vectors of one number per sample reuse memory instead of fetching it from the system page by page.
+    """Let vectors of one number per row reuse memory instead of fetching it from the system page by page.
 
     The allocator of Linux (glibc) learns from the largest block that was freed, up to 32 MiB, what to keep for later.
     One such block, never touched, is freed at once.  Without it a quarter of a short run goes into page faults.

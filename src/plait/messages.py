@@ -11,7 +11,7 @@ from blake3 import blake3
 
 from plait._types import Array
 
-NUMBER_BYTES = 8
+NUMBER_BYTES = 8  # bytes of a float64, the unit in which message sizes are counted
 
 
 def _none() -> Array:
@@ -20,7 +20,7 @@ def _none() -> Array:
 
 @dataclass(frozen=True)
 class Message:
-    """A round number, at most one number per sample, and a few scalars whose meaning the method defines.
+    """A round number, at most one number per row, and a few scalars whose meaning the method defines.
 
     On its way a vector may hold shorter numbers, as `plait.training.precision` says: float32, or int16 as multiples of
     `step`, which may be a `change` to the vector before it.

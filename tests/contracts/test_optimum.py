@@ -156,7 +156,7 @@ def test_parties_may_have_different_penalties() -> None:
     x, y = data("Logistic")
     parts = {"bank": x[:, :8], "shop": x[:, 8:14], "clinic": x[:, 14:]}
     penalty = {"clinic": plait.Ball(0.3), "bank": plait.L1(0.02), "shop": plait.L2(0.05) + plait.NonNegative()}
-    fit = plait.fit(parts, y, penalty=penalty, stopping=STOPPING)
+    fit = plait.fit(parts, y, penalty=penalty, stopping=STOPPING, fit_intercept=False)
     terms = ((0, 8, Terms(l1=0.02)), (8, 14, Terms(ridge=0.05, lower=0.0)), (14, 20, Terms(radius=0.3)))
     best = oracle.solve(Problem(oracle.LOSSES["Logistic"], x, y, terms))[0]
     assert fit.objective == pytest.approx(best, rel=1e-7)

@@ -13,7 +13,7 @@ ESTIMATORS = [
     plait.VerticalLogisticRegression(tol=1e-12),
     plait.VerticalLogisticRegression(method=plait.Subspace(), tol=1e-13),
     plait.VerticalSVC(tol=1e-12),
-    plait.VerticalSVC(loss="hinge", method=plait.Proximal(), tol=1e-12),
+    plait.VerticalSVC(loss="hinge", method=plait.Proximal(), max_rounds=1000, tol=1e-12),
     plait.VerticalRegression(tol=1e-12),
     plait.VerticalRegression(loss="huber", tol=1e-12),
 ]

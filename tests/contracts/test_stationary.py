@@ -55,7 +55,7 @@ def train(
 ) -> tuple[np.ndarray, plait.Fit, np.ndarray, np.ndarray]:
     x, y = data(loss)
     parts = np.array_split(x, parties, axis=1)
-    fit = plait.fit(parts, y, loss=loss, penalty=penalty, method=method, stopping=STOPPING)
+    fit = plait.fit(parts, y, loss=loss, penalty=penalty, method=method, stopping=STOPPING, fit_intercept=False)
     return np.concatenate(fit.weights), fit, x, y
 
 

@@ -24,7 +24,7 @@ from .conftest import Job, JobMaker
 OPTIONS: dict[str, object] = {"parties": ("bank", "shop", "tele"), "rows": 300, "rounds": 12}
 ALIGNER = "plait.alignment.aligner:Aligner"
 MEETING = "plait.alignment.meeting:Meeting"
-HOST = "plait.deployment.align:Host"
+COORDINATOR = "plait.deployment.align:CoordinatorAlignment"
 ORDER = "plait.alignment.order:Order"
 SPOOL = "plait.alignment.spool:Spool"
 POINTS = {
@@ -46,8 +46,8 @@ MORE_POINTS = {
     "coordinator, sizes known": ("bank", f"{MEETING}._agree_on_sizes", "after", 1),
     "coordinator, all blinded": ("bank", f"{MEETING}._blind_all", "after", 1),
     "coordinator, before consent": ("bank", f"{MEETING}._ask_for_consent", "before", 1),
-    "coordinator, before it tells": ("bank", f"{HOST}._end", "before", 1),
-    "coordinator, all told": ("bank", f"{HOST}._end", "after", 1),
+    "coordinator, before it tells": ("bank", f"{COORDINATOR}._end", "before", 1),
+    "coordinator, all told": ("bank", f"{COORDINATOR}._end", "after", 1),
     "coordinator, before its own order": ("bank", f"{ORDER}.save", "before", 1),
 }
 
@@ -113,7 +113,7 @@ def test_simulated_it_gives_the_model_of_the_joined_tables(jobs: JobMaker, expec
     job = jobs(**OPTIONS)
     common = scatter(job)
     said = run("fit", str(job.file), "--yes")
-    assert f"{len(common)} common samples" in said
+    assert f"{len(common)} common rows" in said
     assert job.result() == expected
 
 
@@ -206,7 +206,7 @@ def test_too_few_common_samples_end_it_everywhere_with_nothing_trained(jobs: Job
         job.start(name, "--yes")
     for name in job.parties:
         assert job.wait(name) == 1
-        assert f"at least 290 samples. Found {len(common)}" in job.log(name)
+        assert f"at least 290 rows. Found {len(common)}" in job.log(name)
     assert not list(job.folder.glob("runs/*/*/weights.json"))
     assert not list(job.folder.glob("runs/*/*/alignment/work"))
 

@@ -1,5 +1,6 @@
 """The real `plait` command in a real process: exit codes, one clear message, and Ctrl-C."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,20 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_version() -> None:
     done = _run("version")
     assert (done.returncode, done.stdout.strip()) == (0, plait.__version__)
+
+
+def test_the_usual_short_options_work() -> None:
+    assert _run("--version").stdout.strip() == plait.__version__
+    for words in (("-h",), ("cert", "-h"), ("cert", "sign", "-h"), ("privacy", "preview", "-h")):
+        done = _run(*words)
+        assert (done.returncode, done.stdout) == (0, _run(*words[:-1], "--help").stdout)
+
+
+def test_a_shell_completes_the_names_of_commands() -> None:
+    code = "import sys; sys.argv = ['plait']; from plait.cli import main; main()"
+    typed = {"_PLAIT_COMPLETE": "complete_bash", "COMP_WORDS": "plait co", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **typed}, capture_output=True, text=True)
+    assert done.stdout.split() == ["coordinator"]
 
 
 def test_the_demonstration_takes_seconds(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ METHODS = {
     "subspace": {"method": 'name = "subspace"', "rounds": 12},
     "sgd": {"method": 'name = "sgd"\nbatch = 150\nstep = 0.5', "rounds": 5},
     "proximal": {"method": 'name = "proximal"', "rounds": 40},
-    "int16": {"method": 'name = "subspace"', "rounds": 12, "more": '[run]\nwire = "int16"'},
+    "int16": {"method": 'name = "subspace"', "rounds": 12, "more": '[run]\nprecision = "int16"'},
     "gauss-seidel": {"method": 'name = "gauss-seidel"', "rounds": 10, "parties": ("bank", "shop", "tele")},
 }
 

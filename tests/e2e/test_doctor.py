@@ -20,7 +20,7 @@ def run(*arguments: str, code: int = 0) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    run("init", "job")
+    run("init", "job", "--example")
     path = tmp_path / "job" / "job.toml"
     path.write_text(path.read_text().replace("7443", str(free_port())))
     run("cert", "init", "bank", "--in", "job/certs")
@@ -59,5 +59,5 @@ def test_absent_certificates_and_coordinator_are_named(folder: Path) -> None:
 
 
 def test_init_overwrites_nothing(folder: Path) -> None:
-    result = runner.invoke(app, ["init", "job"])
+    result = runner.invoke(app, ["init", "job", "--example"])
     assert result.exit_code == 1

@@ -81,7 +81,7 @@ def test_killed_program_resumes_to_the_same_bits(
 
 @pytest.mark.parametrize("name", ["party, journalled but not sent", "coordinator, answered but not journalled"])
 def test_killed_programs_that_send_changes_resume_to_the_same_bits(jobs: JobMaker, name: str) -> None:
-    options = {**OPTIONS, "more": '[run]\nwire = "int16"'}
+    options = {**OPTIONS, "more": '[run]\nprecision = "int16"'}
     check(jobs(**options), POINTS[name], jobs.undisturbed(**options))
 
 

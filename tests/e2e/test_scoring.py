@@ -24,7 +24,7 @@ def trained(tmp_path: Path) -> Job:
     from plait.cli.run import fit
 
     folder = tmp_path / "job"
-    init(folder)
+    init(folder, example=True)
     path = folder / "job.toml"
     path.write_text(path.read_text().replace("7443", str(free_port())))
     throw_away_certificates(read_job(path), Folder(folder / "certs"))

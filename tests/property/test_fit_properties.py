@@ -22,9 +22,14 @@ def test_model_does_not_depend_on_who_holds_which_column(seed: int, cuts: set[in
     x, y = data(seed)
     order = np.random.default_rng(seed + 1).permutation(6)
     split = plait.fit(
-        np.split(x[:, order], sorted(cuts), axis=1), y, loss=plait.Huber(), penalty=plait.L2(0.1), stopping=STOPPING
+        np.split(x[:, order], sorted(cuts), axis=1),
+        y,
+        loss=plait.Huber(),
+        penalty=plait.L2(0.1),
+        stopping=STOPPING,
+        fit_intercept=False,
     )
-    pooled = plait.fit([x], y, loss=plait.Huber(), penalty=plait.L2(0.1), stopping=STOPPING)
+    pooled = plait.fit([x], y, loss=plait.Huber(), penalty=plait.L2(0.1), stopping=STOPPING, fit_intercept=False)
     np.testing.assert_allclose(np.concatenate(split.weights), pooled.weights[0][order], atol=1e-6)
 
 
@@ -33,8 +38,10 @@ def test_model_does_not_depend_on_who_holds_which_column(seed: int, cuts: set[in
 def test_model_scales_with_the_labels(seed: int, scale: float) -> None:
     x, y = data(seed)
     parts = [x[:, :3], x[:, 3:]]
-    plain = plait.fit(parts, y, loss=plait.Squared(), penalty=plait.L2(0.1), stopping=STOPPING)
-    scaled = plait.fit(parts, scale * y, loss=plait.Squared(), penalty=plait.L2(0.1), stopping=STOPPING)
+    plain = plait.fit(parts, y, loss=plait.Squared(), penalty=plait.L2(0.1), stopping=STOPPING, fit_intercept=False)
+    scaled = plait.fit(
+        parts, scale * y, loss=plait.Squared(), penalty=plait.L2(0.1), stopping=STOPPING, fit_intercept=False
+    )
     np.testing.assert_allclose(np.concatenate(scaled.weights) / scale, np.concatenate(plain.weights), atol=1e-6)
 
 
@@ -43,12 +50,15 @@ def test_model_scales_with_the_labels(seed: int, scale: float) -> None:
 def test_sparse_and_dense_columns_give_the_same_run(seed: int) -> None:
     x, y = data(seed)
     x[np.random.default_rng(seed).random(x.shape) < 0.5] = 0
-    dense = plait.fit([x[:, :3], x[:, 3:]], y, loss=plait.Squared(), penalty=plait.L1(0.05), stopping=STOPPING)
+    dense = plait.fit(
+        [x[:, :3], x[:, 3:]], y, loss=plait.Squared(), penalty=plait.L1(0.05), stopping=STOPPING, fit_intercept=False
+    )
     sparse = plait.fit(
         [sp.csc_array(x[:, :3]), sp.coo_matrix(x[:, 3:])],
         y,
         loss=plait.Squared(),
         penalty=plait.L1(0.05),
         stopping=STOPPING,
+        fit_intercept=False,
     )
     np.testing.assert_allclose(np.concatenate(sparse.weights), np.concatenate(dense.weights), atol=1e-8)

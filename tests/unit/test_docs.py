@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
 from plait.studies.parity import CASES, HEADINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,3 +50,14 @@ def test_every_package_has_a_layer_and_there_are_few() -> None:
     assert len(contract["layers"]) <= 10
     entries = [p for p in (ROOT / "src" / "plait").iterdir() if not p.name.startswith("_") and p.name != "py.typed"]
     assert len(entries) <= 14
+
+
+def test_every_setting_and_every_command_stands_in_the_reference() -> None:
+    settings = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    for name, kind in [*JOB_SECTIONS.items(), *PARTY_SECTIONS.items()]:
+        assert f"### [{name}]" in settings
+        for option in fields(kind):
+            assert f"| `{option.name}` |" in settings, f"{name}.{option.name}"
+    commands = (ROOT / "docs" / "cli.md").read_text()
+    for command in ("cert init", "cert request", "cert sign", "privacy calibrate", "privacy preview", "fit"):
+        assert f"## plait {command}\n" in commands

@@ -1,1 +1,1 @@
-"""Private set intersection: which samples all parties share, without showing the others; see docs/alignment.md."""
+"""Private set intersection: which rows all parties hold, without showing the others; see docs/alignment.md."""

@@ -4,7 +4,7 @@ announce   how many ids this party brings
 begin      how many each party brings
 give       the next elements of a set, blinded by this party and in its own secret order
 take       elements of another party's set, to be blinded
-propose    how many samples are common: does this party agree to use them?
+propose    how many rows are common: does this party agree to use them?
 trace      places in what this party gave -> places in what it took; at the owner: its own common ids
 check      a keyed digest of the common ids
 
@@ -37,8 +37,8 @@ from plait.messages import Parcel
 
 BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""
-PLACES = 1 << 16
-PLACE = np.dtype("<u8")
+PLACES = 1 << 16  # places in one parcel: half a megabyte, as much as a parcel of elements
+PLACE = np.dtype("<u8")  # 8 bytes, little-endian: a row number in a parcel, the same on every machine
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,11 @@ class Aligner:
         common, sizes = parcel.count, self._state.sizes
         if not self._options.min_rows <= common <= min(sizes.values()):
             raise ProtocolError(
-                f"at least {self._options.min_rows} and at most {min(sizes.values())} samples can be common. Found "
+                f"at least {self._options.min_rows} and at most {min(sizes.values())} rows can be common. Found "
                 f"{common}."
             )
         if self._state.agreed not in (0, common):
-            raise ProtocolError(f"{self._state.agreed} common samples were agreed on. Found {common}.")
+            raise ProtocolError(f"{self._state.agreed} common rows were agreed on. Found {common}.")
         if not self._state.agreed:
             if not self._consent(Proposal(self.name, sizes, common)):
                 return Parcel("declined", self.name)
@@ -185,7 +185,7 @@ class Aligner:
         end = parcel.start + _whole(parcel, PLACE.itemsize)
         places = np.frombuffer(parcel.data, PLACE)
         if end > self._state.agreed:
-            raise ProtocolError(f"{self._state.agreed} common samples were agreed on. Found {end}: nothing is shown.")
+            raise ProtocolError(f"{self._state.agreed} common rows were agreed on. Found {end}: nothing is shown.")
         if len(places) and (places[-1] >= size or not np.all(places[1:] > places[:-1])):
             raise ProtocolError("places must ascend within their set. Found others.")
         if owner != self.name:
@@ -206,7 +206,7 @@ class Aligner:
     def _common_order(self) -> Order:
         common = self._spool("common", PLACE.itemsize)
         if not self._state.agreed or common.count != self._state.agreed:
-            raise ProtocolError(f"{self._state.agreed} common samples were agreed on. Found {common.count}.")
+            raise ProtocolError(f"{self._state.agreed} common rows were agreed on. Found {common.count}.")
         given = common.records().view(PLACE)[:, 0]
         return Order.of(self._ids, self._order(self.name)[given], self._state.sizes)
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from plait.errors import ProtocolError
 
-ELEMENT_BYTES = 32
-HASH_BYTES = 64
+ELEMENT_BYTES = 32  # bytes of an encoded element: RFC 9496
+HASH_BYTES = 64  # bytes that the one-way map takes: RFC 9496
 DOMAIN = b"plait-alignment-v1-with-ristretto255_XMD:SHA-512_R255MAP_RO_"
-_SLICE = 256
+_SLICE = 256  # elements per task of a thread: about 20 ms, long beside the hand-over and short beside a batch
 
 Bytes = bytes | memoryview
 

@@ -21,11 +21,18 @@ _FLOATING = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)")
 class AlignmentOptions:
     """How ids are compared, the same at every party, and which result is acceptable.
 
-    trim         leave out white space at both ends
-    case         "keep", or "fold" to compare without regard to upper and lower case
-    unicode      the normal form: "NFC", "NFKC" (also wide and compatibility characters), or "none"
-    min_rows     fewer common samples than this are refused, and nobody learns which they are
-    max_rows     a party may bring at most so many ids
+    Parameters
+    ----------
+    trim : bool, default=True
+        Leave out white space at both ends of an id.
+    case : str, default="keep"
+        "keep", or "fold" to compare without regard to upper and lower case.
+    unicode : str, default="NFC"
+        The normal form: "NFC", "NFKC" (also wide and compatibility characters), or "none".
+    min_rows : int, default=100
+        Fewer common rows than this are refused, and nobody learns which they are.
+    max_rows : int, default=100000000
+        A party may bring at most so many ids.
     """
 
     trim: bool = True

@@ -54,16 +54,16 @@ class Meeting:
         self._turns = {member.name: threading.Lock() for member in members}
 
     def run(self, say: Callable[[str], None]) -> int:
-        """Align; returns how many samples are common, which every member knows to be its own by then."""
+        """Align; returns how many rows are common, which every member knows to be its own by then."""
         self._sizes = self._agree_on_sizes()
         say("ids: " + ", ".join(f"{name} {size:,}" for name, size in self._sizes.items()))
         finals = self._blind_all()
         places = common_places([spool.records() for spool in finals])
         common = len(places[0])
-        say(f"{common:,} common samples")
+        say(f"{common:,} common rows")
         if common < self._options.min_rows:
             raise InputError(
-                f"all parties together must share at least {self._options.min_rows} samples. Found {common}. Are the "
+                f"all parties together must share at least {self._options.min_rows} rows. Found {common}. Are the "
                 "id columns and their rules the same everywhere? If so, lower alignment.min_rows in the job."
             )
         self._ask_for_consent(common)
@@ -146,7 +146,7 @@ class Meeting:
         declined = [answer.owner for answer in said if answer.what != "agreed"]
         if declined:
             raise PrivacyError(
-                f"every party must agree to use the {common} common samples. Found that {', '.join(declined)} declined"
+                f"every party must agree to use the {common} common rows. Found that {', '.join(declined)} declined"
                 ". Nobody has learned which they are."
             )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.alignment import group
 
-SEED_BYTES = 32
+SEED_BYTES = 32  # bytes: 256 bits cannot be guessed, and one seed gives all secrets of an alignment
 
 
 class Secret:

@@ -1,6 +1,6 @@
 """What an alignment leaves behind at a party: which of its rows are common, in the common order.
 
-alignment.json   sizes of all sets, number of common samples, checksum of the ids
+alignment.json   sizes of all sets, number of common rows, checksum of the ids
 order.npy        row numbers of the party's file (n,), ordered by id
 """
 
@@ -19,7 +19,7 @@ from plait.errors import StorageError
 
 @dataclass(frozen=True)
 class Order:
-    """The common samples at one party: its rows (n,), their ids, and the sizes of all sets."""
+    """The common rows at one party: its rows (n,), their ids, and the sizes of all sets."""
 
     rows: Any
     ids: tuple[str, ...]

@@ -1,11 +1,10 @@
-"""`plait align`: find the common samples before any training; and how a party is asked for its consent."""
+"""`plait align`: find the common rows before any training; and how a party is asked for its consent."""
 
 import sys
 
 import typer
 
 from plait.alignment.aligner import Consent, Proposal, agree
-from plait.cli.failures import reports_errors
 from plait.cli.options import (
     Address,
     Anywhere,
@@ -18,20 +17,15 @@ from plait.cli.options import (
     LogOption,
     Name,
     Yes,
-    end_when_told,
-    listen_address,
-    need_party,
-    security_of,
+    start,
 )
 from plait.cli.watching import watcher
 from plait.deployment.align import align as align_jointly
 from plait.deployment.align import help_align, need_alignment
-from plait.deployment.endpoints import Dial, Listen
-from plait.deployment.job_file import Job, read_job, read_party
+from plait.deployment.job_file import Job
 from plait.errors import ConfigError
 
 
-@reports_errors
 def align(
     job_file: JobFile,
     name: Name = "",
@@ -44,24 +38,15 @@ def align(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Find the samples that all parties share, without showing the others; every party runs this with its own name."""
-    end_when_told()
-    job = read_job(job_file)
-    need_alignment(job)
-    consent = consent_of(job, yes)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    if not name:
-        parties = [read_party(job_file, party) for party in job.parties]
-        align_jointly(job, file, parties, None, consent, watcher(log), fresh)
+    """Find the rows that all parties hold, without showing the others. Every party runs this with its own name."""
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    need_alignment(program.job)
+    consent = consent_of(program.job, yes)
+    if not program.coordinates:
+        help_align(program.job, program.file, program.dial(), consent, watcher(log))
         return
-    security = security_of(file, certificates, insecure, insecure_anywhere)
-    if name != job.coordinator.name:
-        need_party(job, name)
-        help_align(job, file, Dial(address or job.coordinator.address, security), consent, watcher(log))
-        return
-    local = [file] if name in job.parties else []
-    listen = Listen(listen_address(job, file, address, insecure), security)
-    align_jointly(job, file, local, listen, consent, watcher(log), fresh)
+    listen = program.listen() if program.named else None
+    align_jointly(program.job, program.file, program.local_parties(), listen, consent, watcher(log), fresh)
 
 
 def consent_of(job: Job, yes: bool) -> Consent:
@@ -77,7 +62,7 @@ def _ask(proposal: Proposal) -> bool:
     for name, size in proposal.sizes.items():
         typer.echo(f"  {name:<20} {size:>12,} ids")
     typer.echo(f"  {'in common':<20} {proposal.common:>12,}")
-    typer.echo("If all agree, every party learns which of its own samples these are, and no more.")
+    typer.echo("If all agree, every party learns which of its own rows these are, and no more.")
     try:
         return typer.confirm(f"{proposal.party}: use them?")
     except typer.Abort:

@@ -1,6 +1,5 @@
 """The command line: parse, build the object, call it, report one error."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,15 +10,15 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
 from plait._version import __version__
-from plait.cli import cert, predict, privacy, run
+from plait.cli import cert, predict, privacy, run, runs
 from plait.cli.align import align
 from plait.cli.doctor import doctor
+from plait.cli.failures import Commands
+from plait.cli.failures import run as run_commands
 from plait.cli.init import init
-from plait.errors import PlaitError
 from plait.training.history import Round
 from plait.training.loop import Observer
 
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from plait.studies.parity import Row
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    help="Train one model over columns that never leave their owners.",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(privacy.app, name="privacy")
 _out, _err = Console(), Console(stderr=True)
@@ -45,20 +44,34 @@ app.command()(align)
 app.command()(run.fit)
 app.command()(run.coordinator)
 app.command()(run.party)
+app.command()(runs.runs)
+app.command()(runs.show)
+app.command("forget")(runs.forget_run)
 app.command()(predict.predict)
 app.command()(predict.evaluate)
 app.command()(predict.serve)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+]
+
+
 @app.callback()
-def root() -> None:
+def root(version: Version = False) -> None:
     """Train one model over columns that never leave their owners."""
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(__version__)
+    _print_version(True)
 
 
 @app.command()
@@ -121,7 +134,7 @@ def _live_rounds() -> Iterator[Observer]:
 
 
 def _scores_table(scores: Sequence["Score"]) -> Table:
-    headings = ("model", "log loss", "AUC", "accuracy", "rounds", "numbers sent\nper sample")
+    headings = ("model", "log loss", "AUC", "accuracy", "rounds", "numbers sent\nper row")
     table = _table(headings, [], title="On patients not seen in training")
     for s in scores:
         rounds = "-" if s.rounds is None else str(s.rounds)
@@ -152,9 +165,5 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | 
 
 
 def main() -> None:
-    """The entry point of the `plait` command: exit code 0, or 1 after one clear message."""
-    try:
-        app()
-    except PlaitError as error:
-        _err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(1)
+    """The entry point of the `plait` command."""
+    run_commands(app)

@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.failures import reports_errors
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
-app = typer.Typer(no_args_is_help=True, help="Certificates: one authority at the label party, keys stay at home.")
+app = typer.Typer(
+    no_args_is_help=True, help="Certificates. The label party signs them; private keys never leave their owners."
+)
 
 In = Annotated[Path, typer.Option("--in", help="The folder of certificates.")]
 
 
 @app.command()
-@reports_errors
 def init(
     name: Annotated[str, typer.Argument(help="The label party's name, as in the job file.")],
     folder: In = Path("certs"),
@@ -29,7 +29,6 @@ def init(
 
 
 @app.command()
-@reports_errors
 def request(
     name: Annotated[str, typer.Argument(help="Your name, as in the job file.")], folder: In = Path("certs")
 ) -> None:
@@ -40,7 +39,6 @@ def request(
 
 
 @app.command()
-@reports_errors
 def sign(
     file: Annotated[Path, typer.Argument(help="The .csr file that a party sent.")],
     folder: In = Path("certs"),
@@ -53,7 +51,6 @@ def sign(
 
 
 @app.command()
-@reports_errors
 def show(files: Annotated[list[Path], typer.Argument(help=".crt or .csr files.")]) -> None:
     """Show names, fingerprints and expiry."""
     for file in files:

@@ -1,31 +1,41 @@
-"""How every command reports failure: one line, exit code 1; an interruption leaves with 130."""
+"""How every command reports failure: one line and exit code 1; an interruption ends with exit code 130."""
 
-import functools
 import sys
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from plait.errors import PlaitError
 
-P = ParamSpec("P")
-R = TypeVar("R")
+INTERRUPTED = 130  # exit code: 128 + SIGINT (2), as shells have it
 
 
-def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn plait's own errors into one line on standard error."""
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn Ctrl-C into one line on standard error and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. A run that was saved resumes where it stopped: type the same command again.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
-    @functools.wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except PlaitError as error:
-            typer.secho("Error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-            typer.echo(str(error), err=True)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            typer.secho("Interrupted. The same command resumes where it stopped.", err=True)
-            sys.exit(130)
 
-    return wrapped
+class Commands(TyperGroup):
+    """A group whose commands can be interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with interruptible():
+            return super().invoke(ctx)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a command line: exit code 0, 1 after an error of plait's, 2 after wrong usage, 130 after an interruption."""
+    try:
+        app()
+    except PlaitError as error:
+        typer.secho("Error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+        typer.echo(str(error), err=True)
+        sys.exit(1)

@@ -1,79 +1,125 @@
-"""`plait init`: a commented job file, party files, and example data to try them on."""
+"""`plait init`: a commented job file and party files, for your own table or for an example."""
 
 import csv
+import io
+import json
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from plait._names import check_name
 from plait.cli import templates
-from plait.cli.failures import reports_errors
+from plait.data.guess import Guess, guess_columns
 from plait.deployment.job_file import read_job
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
 from plait.errors import ConfigError
 
-_PARTIES: tuple[str, ...] = ("bank", "shop")
-_LABEL_PARTY = "bank"
+_EXAMPLE = ("bank", "shop")
 _COLUMNS = {"bank": ("income", "age", "balance", "loans"), "shop": ("orders", "returns", "basket")}
+_EXAMPLE_GUESS = {
+    "bank": Guess(templates.PLAIN_CSV, ("customer", *_COLUMNS["bank"], "default"), "customer", "default"),
+    "shop": Guess(templates.PLAIN_CSV, ("customer", *_COLUMNS["shop"], "region"), "customer", one_hot=("region",)),
+}
 
 
-@reports_errors
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")],
-    name: Annotated[str, typer.Option(help="Write only this party's files; empty for all.")] = "",
+    folder: Annotated[Path, typer.Argument(help="The folder to write into. It is made if it does not exist.")],
+    name: Annotated[str, typer.Option(help="Write only this party's files. By default those of all parties.")] = "",
     job: Annotated[Path | None, typer.Option(help="A job file that you were sent, instead of a new one.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Your table (CSV, Parquet or NumPy): id, label and types are guessed from it.")
+    ] = None,
+    parties: Annotated[str, typer.Option(help="Who brings columns, for a new job; the first holds the labels.")] = "",
+    example: Annotated[bool, typer.Option("--example", help="Also write made-up tables to try the job on.")] = False,
 ) -> None:
-    """Write a commented job file, party files and example data."""
-    parties, label_party = _PARTIES, _LABEL_PARTY
+    """Write a commented job file and party files, for your own table or, with --example, for a made-up one.
+
+    No file is ever replaced.  What was guessed from your table stands in the party file, with the reason beside it.
+    """
     if job is not None:
         received = read_job(job)
-        parties, label_party = received.parties, received.coordinator.name
-    chosen = (name,) if name else tuple(dict.fromkeys((*parties, label_party)))
-    if name and name not in (*parties, label_party):
-        raise ConfigError(f"--name must be one of {', '.join(parties)}. Found {name!r}.")
-    text = templates.JOB.format(
+        names, label_party = received.parties, received.coordinator.name
+    else:
+        names = tuple(check_name(part.strip()) for part in parties.split(",")) if parties else _EXAMPLE
+        label_party = names[0]
+    chosen = (name,) if name else tuple(dict.fromkeys((*names, label_party)))
+    _check(names, label_party, name, data, example)
+    place = folder / "job.toml"
+    files: dict[Path, str] = {}
+    if job is None or place.resolve() != job.resolve():
+        files[place] = _job_file(names) if job is None else job.read_text(encoding="utf-8")
+    for party in chosen:
+        guess = _guess(party, party == label_party, data, example)
+        files[folder / f"{party}.toml"] = templates.party_file(party, party == label_party, guess, _table(folder, data))
+        if example and party in _COLUMNS:
+            for seed, suffix in enumerate(("", "-new")):
+                files[folder / f"{party}{suffix}.csv"] = _example(party, rows=2000 - 1500 * seed, seed=seed)
+    _write_all(files)
+    typer.echo(f"Wrote {', '.join(sorted(path.name for path in files))} in {folder.resolve()}")
+    typer.echo(_next(folder, chosen, example, data))
+
+
+def _check(names: tuple[str, ...], label_party: str, name: str, data: Path | None, example: bool) -> None:
+    if name and name not in (*names, label_party):
+        raise ConfigError(f"--name must be one of {', '.join(names)}. Found {name!r}.")
+    if data is not None and (example or not name):
+        raise ConfigError("--data is one party's own table: give --name as well, and no --example.")
+    if example and not set(names) <= set(_EXAMPLE):
+        raise ConfigError(f"--example knows the parties {', '.join(_EXAMPLE)}. Found {', '.join(names)}.")
+
+
+def _next(folder: Path, chosen: tuple[str, ...], example: bool, data: Path | None) -> str:
+    if example and len(chosen) > 1:
+        return f"Try the whole job on this machine: plait fit {folder / 'job.toml'}"
+    if data is not None:
+        return f"Next: read the guesses in {chosen[0]}.toml, then `plait cert`, then `plait doctor`."
+    return (
+        f"Next: put your data and columns into {', '.join(f'{party}.toml' for party in chosen)}, then see `plait cert`."
+    )
+
+
+def _job_file(names: tuple[str, ...]) -> str:
+    return templates.JOB.format(
+        parties=json.dumps(list(names)),
+        label_party=names[0],
+        other=names[-1],
         losses=", ".join(LOSSES),
         penalties=", ".join(PENALTIES),
         methods=", ".join(METHODS),
         mechanisms=", ".join(MECHANISMS),
         label_mechanisms=", ".join(LABEL_MECHANISMS),
     )
-    place = folder / "job.toml"
-    if job is None or place.resolve() != job.resolve():
-        _write(place, text if job is None else job.read_text(encoding="utf-8"))
-    for party in chosen:
-        _write(folder / f"{party}.toml", _party_file(party, party == label_party))
-        if party in _COLUMNS:
-            _write_example(folder, party, rows=2000, seed=0, suffix="")
-            _write_example(folder, party, rows=500, seed=1, suffix="-new")
-    typer.echo(f"Wrote {', '.join(sorted(p.name for p in folder.iterdir() if p.is_file()))} in {folder.resolve()}")
-    typer.echo(
-        f"Try the whole job on this machine: plait fit {folder / 'job.toml'}" if len(chosen) > 1 else _next(chosen)
-    )
 
 
-def _next(chosen: tuple[str, ...]) -> str:
-    return f"Next: put your data and columns into {chosen[0]}.toml, then see `plait cert`."
+def _guess(party: str, labelled: bool, data: Path | None, example: bool) -> Guess | None:
+    if data is not None:
+        return guess_columns(data, labelled)
+    return _EXAMPLE_GUESS.get(party) if example else None
 
 
-def _party_file(name: str, labels: bool) -> str:
-    return templates.PARTY.format(
-        name=name,
-        label=templates.LABEL if labels else templates.NO_LABEL,
-        listen=templates.LISTEN if labels else templates.NO_LISTEN,
-        one_hot='"region"' if name == "shop" else "",
-    )
+def _table(folder: Path, data: Path | None) -> str:
+    """The path of the table as the party file says it: relative to the file where that is possible."""
+    if data is None:
+        return ""
+    if data.resolve().is_relative_to(folder.resolve()):
+        return data.resolve().relative_to(folder.resolve()).as_posix()
+    return data.resolve().as_posix()
 
 
-def _write(path: Path, text: str) -> None:
-    if path.exists():
-        raise ConfigError(f"{path} must not exist yet. Found a file there. Choose another folder, or move it away.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+def _write_all(files: dict[Path, str]) -> None:
+    """Write all of these files or none: a file that exists is never replaced."""
+    for path in files:
+        if path.exists():
+            raise ConfigError(f"{path} must not exist yet. Found a file there. Choose another folder, or move it away.")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
 
 
-def _write_example(folder: Path, party: str, rows: int, seed: int, suffix: str) -> None:
+def _example(party: str, rows: int, seed: int) -> str:
     """Made-up customers: bank and shop hold different columns of the same people."""
     rng = np.random.default_rng(seed)
     names = [*_COLUMNS["bank"], *_COLUMNS["shop"]]
@@ -81,10 +127,11 @@ def _write_example(folder: Path, party: str, rows: int, seed: int, suffix: str) 
     regions = rng.choice(["north", "south", "west"], rows)
     score = numbers @ [-1.2, -0.4, -0.8, 0.9, 0.5, 0.7, -0.6] + 0.8 * (regions == "west") - 0.5
     default = (rng.random(rows) < 1 / (1 + np.exp(-score))).astype(int)
-    with (folder / f"{party}{suffix}.csv").open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        own = [names.index(column) for column in _COLUMNS[party]]
-        out.writerow(["customer", *_COLUMNS[party], "default" if party == "bank" else "region"])
-        for i in range(rows):
-            values = [f"{numbers[i, j]:.4f}" for j in own]
-            out.writerow([f"c{seed}{i:05d}", *values, default[i] if party == "bank" else regions[i]])
+    text = io.StringIO(newline="")
+    out = csv.writer(text)
+    own = [names.index(column) for column in _COLUMNS[party]]
+    out.writerow(["customer", *_COLUMNS[party], "default" if party == "bank" else "region"])
+    for i in range(rows):
+        values = [f"{numbers[i, j]:.4f}" for j in own]
+        out.writerow([f"c{seed}{i:05d}", *values, default[i] if party == "bank" else regions[i]])
+    return text.getvalue()

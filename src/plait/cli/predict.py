@@ -7,7 +7,6 @@ import typer
 from scipy.special import expit
 
 from plait._files import write_json
-from plait.cli.failures import reports_errors
 from plait.cli.options import (
     Address,
     Anywhere,
@@ -18,14 +17,12 @@ from plait.cli.options import (
     Log,
     LogOption,
     Name,
-    end_when_told,
-    listen_address,
-    security_of,
+    Program,
+    start,
 )
 from plait.cli.watching import watcher
-from plait.deployment.assembly import load_labels
-from plait.deployment.endpoints import Dial, Listen
-from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.local_data import load_labels
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score import PREDICT, SERVE, JointScores, help_score
@@ -37,17 +34,18 @@ from plait.problem.metrics import metrics
 _DEFAULT = ServeOptions()
 
 RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of data.score in the party file.")]
-RunName = Annotated[str, typer.Option("--run", help="A finished run; the newest of this job by default.")]
+RunName = Annotated[str, typer.Option("--run", help="A finished run. By default the newest of this job.")]
 
 
-@reports_errors
 def predict(
     job_file: JobFile,
     name: Name = "",
     rows: RowsFile = "",
     run: RunName = "",
-    out: Annotated[Path | None, typer.Option(help="The CSV file to write; scores.csv in the run folder.")] = None,
-    decimals: Annotated[int | None, typer.Option(help="Round scores to so many digits.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV file to write. By default scores.csv in the run folder.")
+    ] = None,
+    decimals: Annotated[int | None, typer.Option(help="Digits after the point to which scores are rounded.")] = None,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -55,24 +53,17 @@ def predict(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Score new rows; every party runs this with its own name, the coordinator gets the scores."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    listen = None
-    if name:
-        security = security_of(file, certificates, insecure, insecure_anywhere)
-        if name != job.coordinator.name:
-            help_score(job, file, Dial(address or job.coordinator.address, security), rows, PREDICT, watcher(log))
-            return
-        listen = Listen(listen_address(job, file, address, insecure), security)
-    scores = predict_jointly(job, file, _local(job, job_file, file, name), listen, rows, run, watcher(log))
+    """Score new rows. Every party runs this with its own name; the coordinator gets the scores."""
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    if not program.coordinates:
+        help_score(program.job, program.file, program.dial(), rows, PREDICT, watcher(log))
+        return
+    scores = _scores(program, rows, run, log)
     path = out or scores.folder / "scores.csv"
-    scores.write(path, expit(scores.values) if job.loss.classifies else None, decimals)
+    scores.write(path, expit(scores.values) if program.job.loss.classifies else None, decimals)
     typer.echo(f"{len(scores.ids)} scores in {path}")
 
 
-@reports_errors
 def evaluate(
     job_file: JobFile,
     name: Name = "",
@@ -85,28 +76,24 @@ def evaluate(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Measure the model on new rows with labels; the other parties run `plait predict`."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    listen = None
-    if name:
-        security = security_of(file, certificates, insecure, insecure_anywhere)
-        listen = Listen(listen_address(job, file, address, insecure), security)
-    scores = predict_jointly(job, file, _local(job, job_file, file, name), listen, rows, run, watcher(log))
-    _show_metrics(job, file, rows, scores)
+    """Measure the model on new rows with labels. The other parties run `plait predict`."""
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log))
 
 
-@reports_errors
 def serve(
     job_file: JobFile,
-    name: Annotated[str, typer.Option(help="A feature party answers with its name; the coordinator needs none.")] = "",
+    name: Annotated[str, typer.Option(help="A feature party gives its name; the coordinator needs none.")] = "",
     rows: RowsFile = "",
     run: RunName = "",
     http: Annotated[str, typer.Option(help="host:port of the service.")] = _DEFAULT.http,
-    per_minute: Annotated[int, typer.Option(help="Ids scored per minute; 0 for no limit.")] = _DEFAULT.per_minute,
-    most_ids: Annotated[int, typer.Option(help="Ids in one request.")] = _DEFAULT.most_ids,
-    decimals: Annotated[int, typer.Option(help="Digits of every score.")] = _DEFAULT.decimals,
+    per_minute: Annotated[
+        int, typer.Option(help="How many ids are scored per minute at most; 0 for no limit.")
+    ] = _DEFAULT.per_minute,
+    most_ids: Annotated[int, typer.Option(help="How many ids one request may hold.")] = _DEFAULT.most_ids,
+    decimals: Annotated[
+        int, typer.Option(help="Digits after the point to which scores are rounded.")
+    ] = _DEFAULT.decimals,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -114,24 +101,19 @@ def serve(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Serve scores over HTTP at the coordinator; feature parties run it with --name and answer."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, name or job.coordinator.name, config)
-    security = security_of(file, certificates, insecure, insecure_anywhere)
-    if name and name != job.coordinator.name:
-        help_score(job, file, Dial(address or job.coordinator.address, security), rows, SERVE, watcher(log))
+    """Serve scores over HTTP at the coordinator. Feature parties run it with --name and answer."""
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    if not program.coordinates:
+        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log))
         return
-    listen = Listen(listen_address(job, file, address, insecure), security)
     options = ServeOptions(http, per_minute, most_ids, decimals)
-    serve_scores(job, file, listen, options, run, rows, watcher(log))
+    serve_scores(program.job, program.file, program.listen(), options, run, rows, watcher(log))
 
 
-def _local(job: Job, job_file: Path, file: PartyFile, name: str) -> list[PartyFile]:
-    """The parties in this process: all of them without a name, else the coordinator's own."""
-    if name:
-        return [file] if file.name in job.parties else []
-    return [file if party == file.name else read_party(job_file, party) for party in job.parties]
+def _scores(program: Program, rows: str, run: str, log: Log) -> JointScores:
+    """The coordinator's side: every party's part of the scores, added up."""
+    listen = program.listen() if program.named else None
+    return predict_jointly(program.job, program.file, program.local_parties(), listen, rows, run, watcher(log))
 
 
 def _show_metrics(job: Job, file: PartyFile, rows: str, scores: JointScores) -> None:

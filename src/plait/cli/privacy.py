@@ -21,7 +21,12 @@ app = typer.Typer(
 )
 _out = Console()
 
-Delta = Annotated[float, typer.Option(help="The probability with which the bound may fail; keep it below 1/N.")]
+Delta = Annotated[
+    float,
+    typer.Option(
+        help="The probability with which the bound may fail. Keep it below 1/N, where N is the number of rows."
+    ),
+]
 
 
 @app.command()
@@ -118,7 +123,7 @@ def attack(
     """Attack real runs, unprotected and under each protection, and show what was recovered.
 
     A helper tries to read the labels off what it receives. The coordinator tries to learn the helper's column space,
-    and with 60 known records to reconstruct all others, from what it receives.
+    and with 60 known rows to reconstruct all others, from what it receives.
     """
     from plait.studies.attack_study import measure, settings
     from plait.studies.privacy_figures import draw_exposures
@@ -126,7 +131,7 @@ def attack(
     sample = _sample(data)
     own, helper = sample.train
     found = [measure(s, own, helper, sample.labels) for s in settings(rounds=helper.shape[1] + 10)]
-    table = _table(f"What attacks recover: {sample.name}", "protection", "labels", "column space", "records",
+    table = _table(f"What attacks recover: {sample.name}", "protection", "labels", "column space", "rows",
                    "shares sent")  # fmt: skip
     for e in found:
         table.add_row(e.setting, f"{e.labels:.1%}", f"{e.column_space:.1%}", f"{e.records:.1%}", str(e.sent))
@@ -145,16 +150,17 @@ def preview(
     delta: Delta = 1e-5,
     data: Annotated[str, typer.Option(help="synthetic, breast-cancer, or a9a (in PLAIT_DATA).")] = "synthetic",
     records: Annotated[
-        int, typer.Option(help="Synthetic rows: as many as your data has, and half as many more.")
+        int,
+        typer.Option("--rows", "--records", help="Synthetic rows: as many as your data has, and half as many more."),
     ] = 6000,
-    own: Annotated[int, typer.Option(help="Synthetic columns of the label holder.")] = 20,
+    own: Annotated[int, typer.Option(help="Synthetic columns of the label party.")] = 20,
     helper: Annotated[int, typer.Option(help="Synthetic columns of the helper.")] = 20,
     repeats: Annotated[int, typer.Option(help="Trainings per epsilon; the median is shown.")] = 5,
     output: Annotated[Path | None, typer.Option(help="Folder for a picture.")] = None,
 ) -> None:
     """What privacy would cost in accuracy, by simulation on public or synthetic data: your own data spends nothing.
 
-    Example: plait privacy preview --records 30000 --own 60 --helper 60 --epsilon 0.5 --epsilon 2
+    Example: plait privacy preview --rows 30000 --own 60 --helper 60 --epsilon 0.5 --epsilon 2
     """
     from plait.studies.privacy_preview import preview as simulate
     from plait.studies.privacy_preview import synthetic

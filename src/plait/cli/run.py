@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from plait.cli.align import consent_of
-from plait.cli.failures import reports_errors
 from plait.cli.options import (
     Anywhere,
     Certificates,
@@ -16,80 +15,72 @@ from plait.cli.options import (
     Log,
     LogOption,
     Yes,
-    end_when_told,
-    listen_address,
-    need_party,
-    security_of,
+    start,
 )
 from plait.cli.watching import watcher
 from plait.deployment.coordinator_program import coordinate
-from plait.deployment.endpoints import Dial, Listen
-from plait.deployment.job_file import read_job, read_party
 from plait.deployment.party_program import take_part
 from plait.deployment.processes import fit_in_processes
 from plait.errors import ConfigError
 
 
-@reports_errors
 def fit(
     job_file: JobFile,
-    processes: Annotated[bool, typer.Option("--processes", help="Real processes, throw-away certificates.")] = False,
+    processes: Annotated[
+        bool,
+        typer.Option(
+            "--processes", help="Run one process per party, with certificates that are thrown away afterwards."
+        ),
+    ] = False,
     fresh: Fresh = False,
     yes: Yes = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Run the whole job on this machine: simulated, or as separate processes."""
-    end_when_told()
-    job = read_job(job_file)
+    """Run the whole job on this machine, in one process or in one process per party."""
+    program = start(job_file)
+    job = program.job
     if processes:
         if job.alignment is not None and not yes:
-            raise ConfigError("processes cannot be asked for consent to an alignment. Found no --yes. Type it.")
+            raise ConfigError(
+                "consent to an alignment must be given by --yes when a job runs as processes: nobody can ask them. "
+                "Found no --yes."
+            )
         fit_in_processes(job, job_file, fresh, yes, log.value)
         return
     consent = consent_of(job, yes)
-    parties = [read_party(job_file, name) for name in job.parties]
-    coordinate(job, read_party(job_file, job.coordinator.name), parties, None, watcher(log), fresh, consent)
+    coordinate(job, program.file, program.local_parties(), None, watcher(log), fresh, consent)
 
 
-@reports_errors
 def coordinator(
     job_file: JobFile,
     config: Config = None,
-    listen: Annotated[str, typer.Option(help="host:port to listen on, instead of the party file's.")] = "",
+    listen: Annotated[str, typer.Option(help="host:port to listen on, instead of the one in the party file.")] = "",
     certificates: Certificates = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Without the label party's own columns.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the label party's own columns.")] = False,
     fresh: Fresh = False,
     yes: Yes = False,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Hold the labels, wait for the parties and train; brings the label party's own columns, too."""
-    end_when_told()
-    job = read_job(job_file)
-    file = read_party(job_file, job.coordinator.name, config)
-    local = [file] if job.coordinator.name in job.parties and not alone else []
-    security = security_of(file, certificates, insecure, insecure_anywhere)
-    address = listen_address(job, file, listen, insecure)
-    coordinate(job, file, local, Listen(address, security), watcher(log), fresh, consent_of(job, yes))
+    """Run the label party's program: it holds the labels, waits for the other parties and trains."""
+    program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
+    local = [program.file] if program.file.name in program.job.parties and not alone else []
+    consent = consent_of(program.job, yes)
+    coordinate(program.job, program.file, local, program.listen(), watcher(log), fresh, consent)
 
 
-@reports_errors
 def party(
     job_file: JobFile,
-    name: Annotated[str, typer.Option(help="Which party of the job this is.")],
+    name: Annotated[str, typer.Option(help="Which party of the job this program stands for.")],
     config: Config = None,
-    address: Annotated[str, typer.Option(help="host:port to dial, instead of the job's.")] = "",
+    address: Annotated[str, typer.Option(help="host:port to call, instead of the one in the job file.")] = "",
     certificates: Certificates = None,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     yes: Yes = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Take part with one party's columns; dials the coordinator and resumes by itself."""
-    end_when_told()
-    job = read_job(job_file)
-    need_party(job, name)
-    file = read_party(job_file, name, config)
-    security = security_of(file, certificates, insecure, insecure_anywhere)
-    take_part(job, file, Dial(address or job.coordinator.address, security), watcher(log), consent_of(job, yes))
+    """Run a feature party's program: it calls the coordinator, and calls again when the line breaks."""
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    take_part(program.job, program.file, program.dial(), watcher(log), consent_of(program.job, yes))

@@ -1,13 +1,21 @@
 """The files that `plait init` writes."""
 
+import json
+from collections.abc import Sequence
+
+from plait.data.csv_format import CsvFormat
+from plait.data.guess import Guess
+
+PLAIN_CSV = CsvFormat()
+
 JOB = """\
 # The job: the same file at every party. It holds nothing private.
 format = 1
 name = "credit"
-parties = ["bank", "shop"]       # who brings columns; lower-case letters, digits and hyphens
+parties = {parties}       # who brings columns; lower-case letters, digits and hyphens
 
 [coordinator]                    # the label party (active party, guest); the others only dial out
-name = "bank"                    # its certificate must carry this name
+name = "{label_party}"                    # its certificate must carry this name
 address = "127.0.0.1:7443"       # host:port that every party can reach: the one inbound port of the job
 patience = 600                   # seconds that a party may be missing before the run ends
 
@@ -15,17 +23,17 @@ patience = 600                   # seconds that a party may be missing before th
 # trim = true                    # compare ids without white space at their ends,
 # case = "keep"                  # "fold": without regard to upper and lower case,
 # unicode = "NFC"                # in this normal form: "NFC", "NFKC" or "none"
-# min_rows = 100                 # refuse to go on with fewer common samples
+# min_rows = 100                 # refuse to go on with fewer common rows
 # max_rows = 100_000_000         # refuse a party that brings more ids
 
 [model]
 loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}
 penalty = {{ name = "l2", alpha = 1e-4 }}
                                  # {penalties}; a list adds them
-intercept = true
+fit_intercept = true
 # weighted = true                # the label party's file names a column of sample weights; every party is told them
 # [model.penalties]              # another penalty for one party
-# shop = {{ name = "l1", alpha = 1e-3 }}
+# {other} = {{ name = "l1", alpha = 1e-3 }}
 
 [method]
 name = "auto"                    # the one with the fewest rounds; or {methods}, with their options
@@ -39,39 +47,32 @@ tol = 1e-6                       # relative residuals
 # guarded = true                 # end a run that diverges with an error
 
 # [privacy]                      # who protects what; every party's own file says what it will spend in all
-# parties = {{ shop = {{ name = "recommended", epsilon = 1.0 }} }}
+# parties = {{ {other} = {{ name = "recommended", epsilon = 1.0 }} }}
                                  # {mechanisms}; those not named protect nothing
 # labels = {{ name = "randomised-response", epsilon = 2.0 }}      # {label_mechanisms}
-# offset = true                  # helpers get the unprotected parties' score of each record; if not, labels only
+# offset = true                  # helpers get each row's score by the unprotected parties; false: only labels
 # disjoint = false               # true: no two helpers hold the same signal, which saves a release
 
 [run]
 threads = 1                      # BLAS threads per process; the same everywhere, so that the numbers repeat
-wire = "float64"                 # "float32" sends half the bytes, "int16" a quarter
+precision = "float64"            # "float32" sends half the bytes, "int16" a quarter
 """
 
 PARTY = """\
 # What {name} keeps to itself: no other party sees this file.
 runs = "runs"                    # where run folders go; paths are relative to this file
 
-[data]
-file = "{name}.csv"              # CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz)
-id = "customer"                  # the column that names the rows, or a list of columns
-repeated_ids = "refuse"          # before an alignment; "first" keeps the first row of each id, "drop" drops them all
-missing_ids = "refuse"           # before an alignment; "drop" drops rows without an id
-{label}
-columns = []                     # the columns to use; empty for all others
-drop = []                        # columns to leave out
-score = "{name}-new.csv"         # new rows for `plait predict` and `plait evaluate`
-
+{data}
 [prepare]                        # fitted on these rows only, saved with the weights
 impute = "mean"                  # "none" refuses missing numbers; or "median", "zero"
 scale = "standard"               # or "minmax", "maxabs" (keeps sparse data sparse), "none", "ranges"
 # ranges = {{ orders = [-4, 4] }}  # for "ranges": each column's low and high, known without the data
-one_hot = [{one_hot}]            # columns that become one 0/1 column per value
+one_hot = {one_hot}
+                                 # columns that become one 0/1 column per value
 # categories = {{ region = ["north", "south"] }}      # values of one_hot columns that are known without the data
 # transformer = "sklearn.preprocessing:QuantileTransformer"    # any scikit-learn transformer, applied last
 # options = {{ n_quantiles = 100 }}
+# transform = ["orders"]         # the number columns that it is applied to; empty for all
 
 [trust]
 min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
@@ -88,8 +89,56 @@ certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}
 {listen}
 """
 
-LABEL = """label = "default"                # the label column (coordinator only)
-# weight = ""                    # a column of sample weights (coordinator only, with model.weighted in the job)"""
-NO_LABEL = 'label = ""                       # the label column (coordinator only)'
-LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
-NO_LISTEN = 'listen = ""                      # only the coordinator listens'
+_NO_LISTEN = 'listen = ""                      # only the coordinator listens'
+_LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
+
+
+def party_file(name: str, labelled: bool, guess: Guess | None, table: str) -> str:
+    """A party file; `guess` says what is known of its table, whose path is `table` (empty for NAME.csv)."""
+    return PARTY.format(
+        name=name,
+        data=_data_section(name, labelled, guess, table),
+        one_hot=_listed(guess.one_hot if guess else ()),
+        listen=_LISTEN if labelled else _NO_LISTEN,
+    )
+
+
+def _data_section(name: str, labelled: bool, guess: Guess | None, table: str) -> str:
+    guess = guess or Guess(PLAIN_CSV, (), "customer", "default" if labelled else "")
+    guessed = "guessed from the file; " if table else ""
+    lines = [
+        "[data]",
+        _line("file", table or f"{name}.csv", "CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz)"),
+    ]
+    if table.lower().endswith(".csv"):
+        lines += [_line(key, value, "as found in the file") for key, value in guess.form.differences.items()]
+    lines += [
+        _line("id", guess.id, f"{guessed}the column that names the rows, or a list of columns"),
+        _line("repeated_ids", "refuse", 'before an alignment; "first" keeps the first row of each id, "drop" none'),
+        _line("missing_ids", "refuse", 'before an alignment; "drop" drops rows without an id'),
+        _line("label", guess.label, f"{guessed if labelled else ''}the label column (coordinator only)"),
+    ]
+    if labelled:
+        lines.append('# weight = ""                    # a column of sample weights, with model.weighted in the job')
+        if guess.positive:
+            lines.append(_line("positive", guess.positive, f"{guessed}the label that counts as 1"))
+    lines.append("columns = []                     # the columns to use; empty for all others")
+    reasons = [f"    {_quoted(column)},  # {reason}" for column, reason in guess.drop.items()]
+    lines += ["drop = [                         # columns to leave out", *reasons, "]"]
+    lines.append("# " + _line("score", f"{name}-new.csv", "new rows for `plait predict` and `plait evaluate`"))
+    if not table:
+        lines[-1] = lines[-1].removeprefix("# ")
+    return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: str, comment: str) -> str:
+    return f"{f'{key} = {_quoted(value)}':32s} # {comment}"
+
+
+def _listed(values: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, values))}]"
+
+
+def _quoted(text: str) -> str:
+    """A TOML string: the escapes of JSON are among those of TOML."""
+    return json.dumps(text, ensure_ascii=False)

@@ -4,15 +4,15 @@ import hashlib
 import lzma
 import os
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from plait._files import write_atomically
 from plait.errors import DatasetError
 
-_TIMEOUT = 30.0
+_TIMEOUT = 30.0  # seconds without a byte: longer than any pause of a server that is going to answer
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def read_public(file: PublicFile) -> bytes:
     if file.url is None:
         raise DatasetError(f"{file.path} has no public source to download it from. {_remedy(file)}")
     content = _checked(file, _download(file, file.url), file.url)
-    _write_whole(cache_folder() / file.path, content)
+    _keep(cache_folder() / file.path, content)
     return content
 
 
@@ -80,19 +80,9 @@ def _remedy(file: PublicFile) -> str:
     return f"Put the file (or its .xz) at {file.path} in a folder, and name that folder in PLAIT_DATA."
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write beside the target, to the disk, then rename: readers see the whole file or none."""
+def _keep(path: Path, content: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            Path(partial).replace(path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        write_atomically(path, content)
     except OSError as error:
         raise DatasetError(
             f"{path} must be writable to keep the download. Found: {error}. Choose another cache with XDG_CACHE_HOME."

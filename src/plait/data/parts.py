@@ -9,8 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._types import Array
+from plait.data.row_index import check_index
 from plait.errors import DataTypeError, InputError
 from plait.problem.features import Features
+
+_DATES = ("datetime", "timedelta", "period", "date", "time", "duration")
+"""How pandas, polars and NumPy begin the names of types of dates and times, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def read_parts(parts: Any) -> tuple[Part, ...]:
                 f"all parties must hold the same rows in the same order. Found {rows} rows at {read[0].name!r} "
                 f"and {part.matrix.shape[0]} at {part.name!r}. Align the tables first."
             )
+    check_index(parts)
     return read
 
 
@@ -68,14 +73,33 @@ def read_part(name: str, table: Any, columns: tuple[str, ...] = ()) -> Part:
     return part
 
 
+def in_columns(part: Part, width: int, columns: tuple[str, ...]) -> Any:
+    """The part's matrix (N, width) with its columns in the order `columns`, where both have names.
+
+    A table without names is taken as it is.  InputError when the columns are not those of training.
+    """
+    found = part.columns
+    if len(found) != width:
+        raise InputError(f"party {part.name!r} must bring the {width} columns it was trained on. Found {len(found)}.")
+    if found == columns or not columns or _positions(found) or _positions(columns):
+        return part.matrix
+    if set(found) != set(columns) or len(set(found)) < width:
+        unknown = [c for c in found if c not in columns] or sorted({c for c in found if found.count(c) > 1})
+        raise InputError(
+            f"party {part.name!r} must bring the columns it was trained on: {', '.join(columns[:5])}"
+            f"{', ...' if width > 5 else ''}. Found {', '.join(map(repr, unknown[:5]))}. Pick these columns by name."
+        )
+    return part.matrix[:, [found.index(c) for c in columns]]
+
+
+def _positions(columns: tuple[str, ...]) -> bool:
+    """Whether the columns are called by their positions, as those of a table without names."""
+    return columns == tuple(str(j) for j in range(len(columns)))
+
+
 def read_labels(y: Any, rows: int) -> Array:
     """Labels (N,) as float64, finite and not all equal."""
-    try:
-        labels = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"labels must be numbers. Found {np.asarray(y).dtype}, which cannot be read as such. Encode the classes."
-        ) from error
+    labels = _numbers("labels", y, "Encode the classes.")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -93,8 +117,8 @@ def read_labels(y: Any, rows: int) -> Array:
 def read_weights(weights: Any, rows: int) -> Array:
     """Sample weights (N,), scaled to sum to 1; None for equal ones."""
     if weights is None:
-        return np.full(rows, 1.0 / rows)
-    w = np.asarray(weights, dtype=np.float64)
+        return equal_weights(rows)
+    w = _numbers("sample weights", weights, "Give one number per row.")
     if w.shape != (rows,):
         raise InputError(f"there must be one sample weight per row. Found shape {w.shape} for {rows} rows.")
     if not np.isfinite(w).all() or (w < 0).any():
@@ -104,13 +128,34 @@ def read_weights(weights: Any, rows: int) -> Array:
     return w / w.sum()
 
 
+def equal_weights(rows: int) -> Array:
+    """1/N for each of N records, (N,)."""
+    return np.full(rows, 1.0 / rows)
+
+
+def _numbers(what: str, given: Any, advice: str) -> Array:
+    """Labels or weights as float64; InputError when they are not numbers."""
+    try:
+        found = np.asarray(given)
+        if found.dtype.kind in "Mm":
+            raise TypeError("dates and times are no numbers")
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        kind = np.asarray(given, dtype=object).dtype if not hasattr(given, "dtype") else given.dtype
+        raise InputError(f"{what} must be numbers. Found {kind}, which cannot be read as such. {advice}") from error
+
+
 def _column_names(table: Any) -> tuple[str, ...]:
     columns = getattr(table, "columns", None)
     return () if columns is None else tuple(str(c) for c in columns)
 
 
 def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
-    values = table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
+    _refuse_dates(name, table, columns)
+    try:
+        values = table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
+    except (TypeError, ValueError) as error:  # rows of different lengths, say
+        raise InputError(f"party {name!r} must bring a table with rows and columns. Found: {error}.") from error
     if values.ndim == 1:
         raise InputError(
             f"party {name!r} must bring a table with rows and columns. Found one dimension, length {values.size}. "
@@ -125,6 +170,19 @@ def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
     except (TypeError, ValueError) as error:
         kind = DataTypeError if isinstance(error, TypeError) else InputError
         raise kind(f"party {name!r} must bring numbers. {_first_text(values, columns)} ({error})") from error
+
+
+def _refuse_dates(name: str, table: Any, columns: tuple[str, ...]) -> None:
+    """Dates and times would be read as whole numbers of nanoseconds or days."""
+    kinds = getattr(table, "dtypes", None)
+    listed = [getattr(table, "dtype", "")] if kinds is None else list(kinds)
+    for j, kind in enumerate(listed):
+        if str(kind).lower().startswith(_DATES):
+            label = columns[j] if columns else str(j)
+            raise DataTypeError(
+                f"party {name!r} must bring numbers. Column {label!r} holds dates or times ({kind}). Turn it into a "
+                "number first, say the days since a fixed date."
+            )
 
 
 def _first_text(values: Any, columns: tuple[str, ...]) -> str:

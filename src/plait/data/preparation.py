@@ -22,13 +22,24 @@ from plait.errors import ConfigError, InputError, StorageError
 class PrepareOptions:
     """How columns become numbers, fitted on this party's own rows.
 
-    impute       what replaces missing numbers; "none" refuses them
-    scale        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse), "ranges" or "none"
-    one_hot      columns that become one 0/1 column per value
-    transformer  any scikit-learn transformer, "package.module:Class", applied last
-    options      its options
-    ranges       for "ranges": each column's [low, high], known without the data; rows then have norm at most 1
-    categories   for one_hot columns whose values are known without the data: the values; others are all zeros
+    Parameters
+    ----------
+    impute : str, default="none"
+        What replaces missing numbers: "mean", "median" or "zero"; "none" refuses them.
+    scale : str, default="none"
+        "standard" (mean 0, deviation 1), "minmax", "maxabs" (keeps sparse data sparse), "ranges" or "none".
+    one_hot : list of str, default=()
+        Columns that become one 0/1 column per value.
+    transformer : str, default=""
+        Any scikit-learn transformer, "package.module:Class", applied to number columns after scaling.
+    options : table, default={}
+        Its options.
+    ranges : table, default={}
+        For "ranges": each column's [low, high], known without the data; rows then have norm at most 1.
+    categories : table, default={}
+        For one_hot columns whose values are known without the data: the values; others are all zeros.
+    transform : list of str, default=()
+        The number columns that the transformer is applied to; empty for all.
     """
 
     impute: Literal["none", "mean", "median", "zero"] = "none"
@@ -38,6 +49,7 @@ class PrepareOptions:
     options: dict[str, Any] = field(default_factory=dict)
     ranges: dict[str, Any] = field(default_factory=dict)
     categories: dict[str, Any] = field(default_factory=dict)
+    transform: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,11 +67,12 @@ class Preparation:
     bound: float = np.inf
     unit: float = 1.0
     transformer: Any = None
+    transformed: tuple[str, ...] = ()
+    """The number columns that the transformer is applied to."""
 
     def apply(self, table: Table) -> tuple[Any, tuple[str, ...]]:
         """The matrix (N, d) and the names of its columns."""
-        matrix = self._scaled(_pick(table, self.numbers))
-        names = list(self.numbers)
+        matrix, names = self._transformed(self._scaled(_pick(table, self.numbers)))
         encoded = []
         for column, values in self.categories.items():
             found = np.asarray(table.column(column)).astype(str)
@@ -68,11 +81,21 @@ class Preparation:
         if encoded:
             stack = sp.hstack if sp.issparse(matrix) else np.hstack
             matrix = stack([matrix, *encoded])
-        if self.transformer is not None:
-            matrix = self.transformer.transform(matrix)
-            names = [f"{type(self.transformer).__name__}[{j}]" for j in range(matrix.shape[1])]
         matrix = sp.csr_matrix(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix, dtype=np.float64)
         return matrix, tuple(names)
+
+    def _transformed(self, matrix: Any) -> tuple[Any, list[str]]:
+        """The number columns, those of the transformer last and under the names that it gives them."""
+        if self.transformer is None:
+            return matrix, list(self.numbers)
+        at = [j for j, name in enumerate(self.numbers) if name in self.transformed]
+        rest = [j for j, name in enumerate(self.numbers) if name not in self.transformed]
+        made = self.transformer.transform(matrix[:, at])
+        names = [self.numbers[j] for j in rest] + _output_names(self.transformer, self.transformed, made.shape[1])
+        if not rest:
+            return made, names
+        both = [matrix[:, rest], made]
+        return (sp.hstack(both).tocsr() if any(map(sp.issparse, both)) else np.hstack(both)), names
 
     def _scaled(self, matrix: Any) -> Any:
         if sp.issparse(matrix):
@@ -83,7 +106,7 @@ class Preparation:
     def save(self, folder: Path) -> None:
         """Write preparation.json, and preparation.skops where there is a transformer."""
         content = {
-            "format": 1,
+            "format": 2,
             "numbers": list(self.numbers),
             "fill": [None if np.isnan(v) else v for v in self.fill.tolist()],
             "shift": self.shift.tolist(),
@@ -92,6 +115,7 @@ class Preparation:
             "bound": None if np.isinf(self.bound) else self.bound,
             "unit": self.unit,
             "transformer": None if self.transformer is None else _import_path(self.transformer),
+            "transformed": list(self.transformed),
         }
         if self.transformer is not None:
             write_atomically(folder / "preparation.skops", _skops().dumps(self.transformer))
@@ -100,7 +124,7 @@ class Preparation:
 
 def load(folder: Path) -> Preparation:
     """What `save` wrote, bit for bit."""
-    content = read_json(folder / "preparation.json", "a preparation")
+    content = read_json(folder / "preparation.json", "a preparation", version=2)
     transformer = None
     if content["transformer"] is not None:
         transformer = _load_transformer(folder / "preparation.skops", content["transformer"])
@@ -113,6 +137,7 @@ def load(folder: Path) -> Preparation:
         np.inf if content["bound"] is None else content["bound"],
         content["unit"],
         transformer,
+        tuple(content["transformed"]),
     )
 
 
@@ -137,9 +162,16 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
         fitted = Preparation(numbers, fill, *_scaling(matrix, options.scale), categories)
     if not options.transformer:
         return fitted
+    unknown = [name for name in options.transform if name not in numbers]
+    if unknown:
+        raise ConfigError(
+            f"prepare.transform must name number columns of this party. Found {', '.join(unknown)}. "
+            f"The number columns are {', '.join(numbers)}."
+        )
+    chosen = tuple(name for name in numbers if name in options.transform or not options.transform)
     transformer = _make_transformer(options)
-    transformer.fit(fitted.apply(table)[0])
-    return replace(fitted, transformer=transformer)
+    transformer.fit(fitted._scaled(_pick(table, numbers))[:, [numbers.index(name) for name in chosen]])
+    return replace(fitted, transformer=transformer, transformed=chosen)
 
 
 def _values(table: Table, name: str, options: PrepareOptions) -> tuple[str, ...]:
@@ -235,6 +267,16 @@ def _make_transformer(options: PrepareOptions) -> Any:
             f'prepare.transformer must be a class, "package.module:Class", with its options. '
             f"Found {options.transformer!r}: {error}."
         ) from error
+
+
+def _output_names(transformer: Any, inputs: tuple[str, ...], width: int) -> list[str]:
+    """The names of a transformer's outputs: its own, the inputs' where there are as many, else numbered."""
+    try:
+        return [str(name) for name in transformer.get_feature_names_out(list(inputs))]
+    except (AttributeError, ValueError, TypeError):
+        if width == len(inputs):
+            return list(inputs)
+        return [f"{type(transformer).__name__}[{j}]" for j in range(width)]
 
 
 def _import_path(transformer: Any) -> str:

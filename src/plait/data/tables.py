@@ -1,10 +1,9 @@
 """Read a party's file: CSV, Parquet, LIBSVM or NumPy, into numbers, texts and ids."""
 
-import csv
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from plait.data.csv_format import CsvFormat
+from plait.data.csv_tables import as_numbers, header_of, read_columns, read_texts
 from plait.errors import InputError
 
-Reader = Callable[[Path, tuple[str, ...]], Any]
-_MISSING = {"", "na", "nan", "null", "none", "n/a"}
+Reader = Callable[[Path, tuple[str, ...], CsvFormat], Any]
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,13 @@ class Table:
         return np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
 
 
-def read_table(path: Path, id_columns: str | tuple[str, ...] = (), distinct: bool = True) -> Table:
-    """A file by its extension; without id columns the rows are numbered; `distinct` refuses repeated ids."""
+def read_table(
+    path: Path, id_columns: str | tuple[str, ...] = (), distinct: bool = True, form: CsvFormat | None = None
+) -> Table:
+    """A file by its extension; without id columns the rows are numbered; `distinct` refuses repeated ids.
+
+    `form` says how a CSV file is written.
+    """
     readers = {
         ".csv": _read_csv,
         ".parquet": _read_parquet,
@@ -56,7 +61,7 @@ def read_table(path: Path, id_columns: str | tuple[str, ...] = (), distinct: boo
         ".npz": _read_numpy,
     }
     names = (id_columns,) if isinstance(id_columns, str) and id_columns else tuple(id_columns)
-    table = _choose(path, readers)(path, names)
+    table = _choose(path, readers)(path, names, form or CsvFormat())
     if distinct and names and len(set(table.ids)) != table.rows:
         raise InputError(
             f"the ids in {path.name} must be different. Found {table.rows - len(set(table.ids))} repeated."
@@ -64,10 +69,10 @@ def read_table(path: Path, id_columns: str | tuple[str, ...] = (), distinct: boo
     return table
 
 
-def read_id_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+def read_id_columns(path: Path, names: tuple[str, ...], form: CsvFormat | None = None) -> list[list[Any]]:
     """The values of the id columns alone, as they stand in the file: the other columns need no memory."""
     readers = {".csv": _csv_columns, ".parquet": _parquet_columns, ".npy": _numpy_columns, ".npz": _numpy_columns}
-    return _choose(path, readers)(path, names)
+    return _choose(path, readers)(path, names, form or CsvFormat())
 
 
 def _choose(path: Path, readers: Mapping[str, Reader]) -> Reader:
@@ -88,39 +93,13 @@ def keyed_digest(ids: Sequence[str], key: bytes) -> str:
     return seal.hexdigest()
 
 
-def _csv_rows(path: Path) -> Iterator[list[str]]:
-    """The header, then the rows, each as long as the header."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            header = next(reader, [])
-            yield header
-            number = 1
-            for number, row in enumerate(reader, start=2):
-                if len(row) != len(header):
-                    raise InputError(f"{path.name}, line {number} must have {len(header)} fields. Found {len(row)}.")
-                yield row
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path.name} must be a CSV file in UTF-8. Found: {error}.") from error
-    if number == 1:
-        raise InputError(f"{path.name} must have a header and at least one row. Found {len(header)} fields and no row.")
+def _read_csv(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
+    return _from_columns(path, read_columns(path, form, id_columns), id_columns)
 
 
-def _read_csv(path: Path, id_columns: tuple[str, ...]) -> Table:
-    header, *rows = _csv_rows(path)
-    return _from_columns(path, dict(zip(header, zip(*rows, strict=True), strict=True)), id_columns)
-
-
-def _csv_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
-    rows = _csv_rows(path)
-    header = next(rows)
-    _need_columns(path, names, header)
-    places = [header.index(name) for name in names]
-    found: list[list[Any]] = [[] for _ in names]
-    for row in rows:
-        for column, place in zip(found, places, strict=True):
-            column.append(row[place])
-    return found
+def _csv_columns(path: Path, names: tuple[str, ...], form: CsvFormat) -> list[list[Any]]:
+    _need_columns(path, names, header_of(path, form))
+    return [column.tolist() for column in read_texts(path, form, names).values()]
 
 
 def _parquet() -> Any:
@@ -131,18 +110,18 @@ def _parquet() -> Any:
     return parquet
 
 
-def _read_parquet(path: Path, id_columns: tuple[str, ...]) -> Table:
+def _read_parquet(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
     table = _parquet().read_table(path)
     return _from_columns(path, {name: table.column(name).to_pylist() for name in table.column_names}, id_columns)
 
 
-def _parquet_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+def _parquet_columns(path: Path, names: tuple[str, ...], form: CsvFormat) -> list[list[Any]]:
     _need_columns(path, names, _parquet().read_schema(path).names)
     table = _parquet().read_table(path, columns=list(names))
     return [table.column(name).to_pylist() for name in names]
 
 
-def _numpy_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
+def _numpy_columns(path: Path, names: tuple[str, ...], form: CsvFormat) -> list[list[Any]]:
     arrays = _arrays(path)
     _need_columns(path, names, sorted(arrays))
     return [list(arrays[name].reshape(-1).tolist()) for name in names]
@@ -159,9 +138,9 @@ def _from_columns(path: Path, columns: dict[str, Any], id_columns: tuple[str, ..
     numbers: dict[str, Any] = {}
     texts: dict[str, Any] = {}
     for name, values in columns.items():
-        read = _as_numbers(values)
-        if read is None:
-            texts[name] = np.array(["" if v is None else str(v) for v in values])
+        read = values if isinstance(values, np.ndarray) else as_numbers(values)
+        if read is None or read.dtype.kind in "US":
+            texts[name] = np.array(["" if v is None else str(v) for v in values]) if read is None else read
         else:
             numbers[name] = read
     matrix = np.column_stack(list(numbers.values())) if numbers else np.empty((len(ids), 0))
@@ -179,25 +158,7 @@ def _ids(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> tuple[s
     return tuple(json.dumps(row, ensure_ascii=False) for row in zip(*parts, strict=True))
 
 
-def _as_numbers(values: Sequence[Any]) -> Any:
-    """Values as float64 with NaN for missing ones; None when they are texts."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        pass
-    try:
-        return np.array([_number(v) for v in values])
-    except (TypeError, ValueError):
-        return None
-
-
-def _number(value: Any) -> float:
-    if value is None or (isinstance(value, str) and value.strip().lower() in _MISSING):
-        return float("nan")
-    return float(value)
-
-
-def _read_libsvm(path: Path, id_columns: tuple[str, ...]) -> Table:
+def _read_libsvm(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
     from sklearn.datasets import load_svmlight_file
 
     if id_columns:
@@ -219,7 +180,7 @@ def _arrays(path: Path) -> dict[str, Any]:
         raise InputError(f"{path.name} must hold plain arrays. Found: {error}.") from error
 
 
-def _read_numpy(path: Path, id_columns: tuple[str, ...]) -> Table:
+def _read_numpy(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
     """A .npy matrix; or a .npz with X (N, d), and if wanted ids, columns and one array per further column."""
     arrays = _arrays(path)
     if "X" not in arrays or arrays["X"].ndim != 2:

@@ -11,9 +11,9 @@ from plait.alignment.aligner import Aligner, Consent
 from plait.alignment.meeting import Meeting, Member
 from plait.alignment.meter import Meter, Pace
 from plait.alignment.order import Order
-from plait.deployment.assembly import load_ids
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.local_data import load_ids
 from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run
@@ -24,7 +24,7 @@ from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, 
 from plait.transports.server import Hub, Terms
 
 ALIGN = "align"
-_TELLING = 30.0
+_TELLING = 30.0  # seconds for which absent parties are waited for, to tell them that the alignment has ended
 
 
 class AligningParty:
@@ -78,8 +78,8 @@ class AligningParty:
         )
 
 
-class Guest:
-    """A party's own means for an alignment: its ids, whom to ask for consent, and who watches."""
+class PartyAlignment:
+    """How one party is aligned: its ids, whom to ask for consent, where it keeps the result, and who watches."""
 
     def __init__(self, job: Job, file: PartyFile, consent: Consent, progress: Progress, name: str = "") -> None:
         self._job = job
@@ -120,20 +120,20 @@ class Guest:
         self._progress.event("aligning", {**facts, "ids a second": round(pace.rate), "seconds left": round(pace.left)})
 
 
-class Visits:
+class OpenAlignment:
     """The alignment that a party is asked to join; it stays the same when the connection breaks."""
 
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, alignment: PartyAlignment) -> None:
         self.run = ""
-        self._guest = guest
+        self._alignment = alignment
         self._audit: AuditLog | None = None
         self._party: AligningParty | None = None
 
     def join(self, welcome: Welcome) -> AligningParty:
         if self._party is None or welcome.run != self.run:
             self.close()
-            self.run, self._audit = welcome.run, self._guest.audit(welcome.run)
-            self._party = self._guest.join(welcome.run, welcome.key, self._audit)
+            self.run, self._audit = welcome.run, self._alignment.audit(welcome.run)
+            self._party = self._alignment.join(welcome.run, welcome.key, self._audit)
         return self._party
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class Visits:
         self._party = self._audit = None
 
 
-class _Far:
+class _RemoteMember:
     """A member of the meeting that has dialled in."""
 
     near = False
@@ -156,15 +156,15 @@ class _Far:
         return self._hub.send(self.name, next(self._numbers), parcel)
 
 
-class Host:
+class CoordinatorAlignment:
     """The alignment of a run at the coordinator, among parties in this process and those that dial in."""
 
     def __init__(
-        self, job: Job, guests: Sequence[Guest], run: str, key: str, audit: AuditLog, progress: Progress
+        self, job: Job, here: Sequence[PartyAlignment], run: str, key: str, audit: AuditLog, progress: Progress
     ) -> None:
         self._job = job
-        self._own = guests[0]
-        self._guests = guests
+        self._own = here[0]
+        self._here = here
         self._run, self._key = run, key
         self._audit = audit
         self._progress = progress
@@ -178,14 +178,14 @@ class Host:
         patience = self._job.coordinator.patience
         terms = Terms(remote, self._job.digest, purpose, self._run, self._key, 0, "", patience, kept=0, phase=ALIGN)
         hub = Hub(terms, self._note)
-        logs = [self._audit, *(guest.audit(self._run) for guest in self._guests[1:])]
-        near = [guest.join(self._run, self._key, log) for guest, log in zip(self._guests, logs, strict=True)]
+        logs = [self._audit, *(party.audit(self._run) for party in self._here[1:])]
+        near = [party.join(self._run, self._key, log) for party, log in zip(self._here, logs, strict=True)]
         try:
             if listen is not None and remote:
                 port = hub.open(listen.address, listen.security)
                 self._progress.say(f"run {self._run}: aligning; listening on {listen.address} (port {port})")
             if not self._settled.exists():
-                self._hold(hub, [*near, *(_Far(name, hub) for name in remote)])
+                self._hold(hub, [*near, *(_RemoteMember(name, hub) for name in remote)])
             self._end(hub, near, Finished(True, "aligned", {"phase": ALIGN}), min(patience, _TELLING))
         except PlaitError as error:
             resumable = isinstance(error, TransportError | StorageError)
@@ -233,12 +233,12 @@ def align(
     else:
         name, key = found.status.run, found.status.key
         progress.say(f"resuming run {name}")
-    guests = invite(job, file, local, consent, progress)
-    found.begin(Status(name, job.digest, COORDINATOR, key))
-    audit = guests[0].audit(name)
-    host = Host(job, guests, name, key, audit, progress)
+    here = local_alignments(job, file, local, consent, progress)
+    found.begin(Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings)))
+    audit = here[0].audit(name)
+    coordinator = CoordinatorAlignment(job, here, name, key, audit, progress)
     try:
-        host.meet(ALIGN, listen, missing_from(local, job))
+        coordinator.meet(ALIGN, listen, missing_from(local, job))
         found.end(ALIGNED, "aligned")
     except PlaitError as error:
         resumable = isinstance(error, TransportError | StorageError)
@@ -250,15 +250,17 @@ def align(
     finally:
         audit.close()
         found.release()
-    order = guests[0].order(name, key)
-    progress.say(f"{len(order.ids)} common samples; orders in {found.path.parent}, ready to train")
+    order = here[0].order(name, key)
+    progress.say(f"{len(order.ids)} common rows; orders in {found.path.parent}, ready to train")
     return found.path
 
 
-def invite(job: Job, file: PartyFile, local: Sequence[PartyFile], consent: Consent, progress: Progress) -> list[Guest]:
+def local_alignments(
+    job: Job, file: PartyFile, local: Sequence[PartyFile], consent: Consent, progress: Progress
+) -> list[PartyAlignment]:
     """Everyone in this process: the coordinator, whose ids are also those of the label party's columns, then others."""
-    others = [Guest(job, other, consent, progress) for other in local if other.name != file.name]
-    return [Guest(job, file, consent, progress, COORDINATOR), *others]
+    others = [PartyAlignment(job, other, consent, progress) for other in local if other.name != file.name]
+    return [PartyAlignment(job, file, consent, progress, COORDINATOR), *others]
 
 
 def missing_from(local: Sequence[PartyFile], job: Job) -> tuple[str, ...]:
@@ -270,20 +272,20 @@ def missing_from(local: Sequence[PartyFile], job: Job) -> tuple[str, ...]:
 def help_align(job: Job, file: PartyFile, dial: Dial, consent: Consent, progress: Progress) -> None:
     """A party's part in an alignment on its own."""
     need_alignment(job)
-    guest = Guest(job, file, consent, progress)
-    visits = Visits(guest)
+    alignment = PartyAlignment(job, file, consent, progress)
+    joined = OpenAlignment(alignment)
 
     link = Link(
         dial.address, job.coordinator.name, dial.security, job.coordinator.patience, lambda w, **f: progress.event(w, f)
     )
     try:
-        finished = link.serve(Hello(PROTOCOL, __version__, file.name, job.digest, ALIGN), visits.join)
+        finished = link.serve(Hello(PROTOCOL, __version__, file.name, job.digest, ALIGN), joined.join)
     finally:
-        visits.close()
+        joined.close()
     if not finished.ok:
         raise TransportError(f"the alignment ended at the coordinator: {finished.reason}")
-    order = Order.load(guest.folder(visits.run), guest.ids)
-    progress.say(f"{file.name}: {len(order.ids)} common samples; the order is in {guest.folder(visits.run)}")
+    order = Order.load(alignment.folder(joined.run), alignment.ids)
+    progress.say(f"{file.name}: {len(order.ids)} common rows; the order is in {alignment.folder(joined.run)}")
 
 
 def need_alignment(job: Job) -> None:

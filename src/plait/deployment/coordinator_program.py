@@ -13,13 +13,13 @@ from plait._types import Array
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.data.tables import keyed_digest
-from plait.deployment.align import Guest, Host, invite, missing_from
-from plait.deployment.assembly import Labels, load_labels, load_rows, make_assignment
+from plait.deployment.align import CoordinatorAlignment, PartyAlignment, local_alignments, missing_from
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.local_data import Labels, load_labels, load_rows
 from plait.deployment.message_log import AuditLog
-from plait.deployment.party_program import open_participant, say_guarantees
+from plait.deployment.party_privacy import say_guarantees, spec_at
 from plait.deployment.progress import Progress
 from plait.deployment.registry import LOSSES
 from plait.deployment.replay import Journaled
@@ -34,17 +34,18 @@ from plait.deployment.run_folder import (
     new_run,
     plain_rounds,
 )
-from plait.deployment.stored_party import StoredParty
+from plait.deployment.stored_party import StoredParty, open_party
 from plait.errors import InputError, PlaitError, StorageError, TransportError
 from plait.messages import Broadcast, Share
 from plait.problem.metrics import metrics
+from plait.training.assembly import assemble_coordinator
 from plait.training.history import Round
 from plait.training.private_pass import Conducted
 from plait.training.run import conduct
 from plait.transports.handshake import Finished
 from plait.transports.server import Hub, Terms
 
-_MOST_ROUNDS_TOLD = 2000
+_MOST_ROUNDS_TOLD = 2000  # rounds of the history that parties are sent: more points than a picture is wide
 
 
 class Everyone:
@@ -77,11 +78,17 @@ class _Run:
     """One run at the coordinator: its folder, its parties, and how it ends."""
 
     def __init__(
-        self, job: Job, file: PartyFile, guests: Sequence[Guest], fresh: bool, lasting: bool, progress: Progress
+        self,
+        job: Job,
+        file: PartyFile,
+        alignments: Sequence[PartyAlignment],
+        fresh: bool,
+        lasting: bool,
+        progress: Progress,
     ) -> None:
         self.job = job
         self.file = file
-        self.guests = guests
+        self.alignments = alignments
         self.lasting = lasting
         self.progress = progress
         if job.alignment is None:
@@ -97,7 +104,7 @@ class _Run:
             name, key = folder.status.run, folder.status.key
             progress.say(f"resuming run {name}")
         self.folder, self.name, self.key = folder, name, key
-        self.folder.begin(Status(name, job.digest, COORDINATOR, key))
+        self.folder.begin(Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings)))
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
         self.hub: Hub | None = None
@@ -106,8 +113,9 @@ class _Run:
         """Find the common rows first, if the job says so."""
         self.orders: dict[str, Order] = {}
         if self.job.alignment is not None:
-            Host(self.job, self.guests, self.name, self.key, self.audit, self.progress).meet("fit", listen, remote)
-            self.orders = {guest.file.name: guest.order(self.name, self.key) for guest in self.guests}
+            alignment = CoordinatorAlignment(self.job, self.alignments, self.name, self.key, self.audit, self.progress)
+            alignment.meet("fit", listen, remote)
+            self.orders = {party.file.name: party.order(self.name, self.key) for party in self.alignments}
             self.labels = load_labels(self.job, self.file, order=self.orders[self.file.name])
         self.ids = keyed_digest(self.labels.ids, bytes.fromhex(self.key))
 
@@ -115,7 +123,7 @@ class _Run:
         """Let parties take part in this process."""
         for file in files:
             rows = load_rows(self.job, file, self.orders.get(file.name))
-            party = open_participant(self.job, file, rows, self.name, self.key, lasting=False)
+            party = open_party(self.job, file, rows, self.name, self.key, lasting=False)
             self.local[file.name] = party
             _need_same_rows(file.name, self.labels, self.ids, party)
 
@@ -151,19 +159,9 @@ class _Run:
         journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
         try:
             transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
-            job, assigned = self.job, make_assignment(self.job, self.file, self.labels)
-            if assigned.briefing is not None:
-                transport.exchange(dict.fromkeys(job.parties, assigned.briefing))
-            return conduct(
-                assigned.task,
-                job.method,
-                job.policy,
-                job.stopping,
-                transport,
-                [self.progress.round],
-                job.run.wire,
-                lambda: transport.seconds,
-            )
+            spec = spec_at(self.job, self.file)
+            coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights)
+            return conduct(spec, coordinator, transport, [self.progress.round], lambda: transport.seconds)
         finally:
             journal.close()
 
@@ -173,6 +171,7 @@ class _Run:
         rounds: list[Round] = list(outcome.history)
         last = outcome.history.last
         result = {
+            "rows": len(self.labels.ids),
             "rounds_taken": len(rounds),
             "objective": last.objective if math.isfinite(last.objective) else None,
             "converged": outcome.reason.converged,
@@ -251,8 +250,8 @@ def coordinate(
     """Align and train the job, or resume it; returns the coordinator's run folder."""
     with blas_threads(job.run.threads):
         lasting = listen is not None
-        guests = [] if job.alignment is None else invite(job, file, local, consent, progress)
-        this = _Run(job, file, guests, fresh, lasting, progress)
+        alignments = [] if job.alignment is None else local_alignments(job, file, local, consent, progress)
+        this = _Run(job, file, alignments, fresh, lasting, progress)
         try:
             this.align(listen, missing_from(local, job))
             this.admit_locally(local)

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._version import __version__
-from plait.deployment.assembly import Rows, load_ids, load_labels, load_rows
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows
 from plait.deployment.party_privacy import policy_at
 from plait.errors import PlaitError
 from plait.transports import certificates
@@ -26,7 +26,7 @@ from plait.transports.handshake import PROTOCOL, Hello
 from plait.transports.server import CHECK, CHECKED
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
-_SOON = datetime.timedelta(days=30)
+_SOON = datetime.timedelta(days=30)  # before a certificate ends: time to have a new one signed
 
 
 @dataclass(frozen=True)

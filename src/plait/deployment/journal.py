@@ -28,7 +28,7 @@ from plait.errors import StorageError
 
 _RECORD = struct.Struct("<4sQQI")
 _MAGIC = b"PLJ2"
-_PAGE = 4096
+_PAGE = 4096  # bytes that are added up at once for the checksum: NumPy is fast on them and they fit into the cache
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ class NoJournal:
         return
 
 
-_WINDOW_BYTES, _LONGEST_WINDOW = 64 << 20, 16
+_WINDOW_BYTES = 64 << 20  # bytes of past messages that each side may hold in memory to repeat them
+_LONGEST_WINDOW = 16  # messages: a disk that is further behind is broken
 
 
 def window(rows: int) -> int:

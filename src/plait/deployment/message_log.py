@@ -8,7 +8,6 @@ Digests of long messages take milliseconds, so a worker makes their lines, in or
 messages.
 """
 
-import hashlib
 import json
 import queue
 import threading
@@ -19,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from plait._hash_chain import START, canonical, digest
 from plait.errors import StorageError
 from plait.messages import Message
 
-_FIRST = "0" * 64
 _MOST_BEHIND, _LONGEST_WAIT = 32, 1.0
 _LONG, _HUGE = 1 << 20, 1 << 25
 """Bytes: the digest of a shorter message is made sooner than handed over, and a longer one would fill the memory."""
@@ -37,7 +36,7 @@ class AuditLog:
         self._lock = threading.Lock()
         self._file = path.open("ab")
         self._file.truncate(path.read_bytes().rfind(b"\n") + 1)  # drop a line that a crash cut short
-        self._seal = _FIRST
+        self._seal = START
         for entry in read_log(path):
             self._seal = entry.seal
         self._failure: OSError | None = None
@@ -123,14 +122,15 @@ class LogLine:
 
 def read_log(path: Path) -> Iterator[LogLine]:
     """The lines of a log, each checked against the one before it; StorageError where the chain is broken."""
-    previous = _FIRST
+    previous = START
     for number, text in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             line = json.loads(text)
             seal = line.pop("seal")
+            expected = _seal(previous, line)
         except (ValueError, KeyError, AttributeError):
             raise StorageError(f"line {number} of {path} must be a sealed entry. Found another text.") from None
-        if seal != _seal(previous, line):
+        if seal != expected:
             raise StorageError(f"the audit log {path} must be unbroken. Found line {number} changed or out of place.")
         previous = seal
         yield LogLine(line, seal)
@@ -141,4 +141,4 @@ def _now() -> str:
 
 
 def _seal(previous: str, line: dict[str, Any]) -> str:
-    return hashlib.sha256((previous + json.dumps(line, sort_keys=True)).encode()).hexdigest()
+    return digest(previous.encode() + canonical(line))

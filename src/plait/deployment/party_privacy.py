@@ -1,17 +1,18 @@
 """What a job's privacy means at one party: its budget, its ledger, its noise, and how its columns may be prepared."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.ledger import Budget
 from plait.privacy.ledger.release_gate import LedgerFolder
-from plait.privacy.mechanisms.noisy_admm import MechanismA
-from plait.privacy.mechanisms.paper import NoPrivacy
-from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
-from plait.privacy.policy import Mechanism, Policy
+from plait.privacy.policy import Policy
+from plait.training.assembly import RunSpec
 
 
 def mechanism_of(job: Job, name: str) -> Mechanism:
@@ -19,15 +20,10 @@ def mechanism_of(job: Job, name: str) -> Mechanism:
     return job.policy.mechanisms(job.parties)[name]
 
 
-def guaranteed(job: Job, name: str) -> bool:
-    """Whether a party's features are protected by a mechanism with a guarantee."""
-    return isinstance(mechanism_of(job, name), Recommended | MechanismA)
-
-
 def policy_at(job: Job, file: PartyFile) -> Policy:
     """The job's policy with this party's own ledger, budget and noise."""
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
-    features = file.name in job.parties and not isinstance(mechanism_of(job, file.name), NoPrivacy)
+    features = file.name in job.parties and mechanism_of(job, file.name).protects
     if not (protects_labels or features):
         return job.policy
     options = file.privacy
@@ -39,6 +35,20 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
     ledger = LedgerFolder(file.path(options.ledger), Budget(options.epsilon, options.delta))
     noise = None if options.test_noise is None else InsecureTestNoise(options.test_noise)
     return replace(job.policy, ledger=ledger, noise=noise)
+
+
+def spec_at(job: Job, file: PartyFile) -> RunSpec:
+    """The job's run as this party knows it: with its own ledger and noise."""
+    return RunSpec(
+        job.penalties,
+        job.method,
+        job.stopping,
+        job.intercept,
+        job.policy.protections(job.parties, job.loss),
+        policy_at(job, file),
+        precision=job.run.precision,
+        weighted=job.weighted,
+    )
 
 
 def check_preparation(name: str, options: PrepareOptions) -> None:
@@ -57,3 +67,11 @@ def check_preparation(name: str, options: PrepareOptions) -> None:
             '"ranges" with ranges = { column = [low, high] }, and categories = { column = [values] }, all of them '
             "known without the data."
         )
+
+
+def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:
+    """What the run protects, in words, where anyone protects anything."""
+    if job.policy.private:
+        lines = dict(zip(job.parties, job.policy.guarantee(job.parties).splitlines(), strict=True))
+        for name in names:
+            progress.say(lines[name])

@@ -11,7 +11,7 @@ from plait.errors import TransportError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
-_GRACE = 20.0
+_GRACE = 20.0  # seconds for the other programs to end after the coordinator: as long as one told to end may take
 
 
 def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str) -> None:

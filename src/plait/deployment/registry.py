@@ -1,4 +1,4 @@
-"""Where names become objects: the only place that knows which word stands for which loss, penalty or mechanism."""
+"""From the names and tables of a TOML file to objects, with errors that name the place in the file."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -6,67 +6,33 @@ from enum import Enum
 from functools import reduce
 from operator import add
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from plait.errors import ConfigError, InputError, SettingError
-from plait.methods.admm.gauss_seidel import GaussSeidel
-from plait.methods.admm.jacobi import Jacobi
-from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
-from plait.methods.sgd import Sgd
-from plait.methods.subspace.augmented import Augmented
-from plait.methods.subspace.method import Subspace
+from plait.methods.registry import AUTO, METHODS
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.policy import Policy
-from plait.problem.losses import Cauchy, Hinge, Huber, Logistic, Loss, Pinball, Poisson, Squared, SquaredHinge
-from plait.problem.penalties import (
-    L1,
-    L2,
-    Ball,
-    Box,
-    ElasticNet,
-    GroupLasso,
-    LogPenalty,
-    NonNegative,
-    NoPenalty,
-    Penalty,
-)
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
+from plait.problem.registry import LOSSES, PENALTIES, canonical
 from plait.training.under_policy import choose as choose_under
 
-T = TypeVar("T")
-
-LOSSES: Mapping[str, type[Loss]] = {
-    "logistic": Logistic,
-    "squared": Squared,
-    "squared-hinge": SquaredHinge,
-    "hinge": Hinge,
-    "huber": Huber,
-    "poisson": Poisson,
-    "pinball": Pinball,
-    "cauchy": Cauchy,
-}
-PENALTIES: Mapping[str, Any] = {
-    "none": NoPenalty,
-    "l2": L2,
-    "l1": L1,
-    "elastic-net": ElasticNet,
-    "group-lasso": GroupLasso,
-    "log": LogPenalty,
-    "box": Box,
-    "ball": Ball,
-    "non-negative": NonNegative,
-}
-METHODS: Mapping[str, type[Method]] = {
-    "subspace": Subspace,
-    "augmented": Augmented,
-    "proximal": Proximal,
-    "jacobi": Jacobi,
-    "gauss-seidel": GaussSeidel,
-    "sgd": Sgd,
-}
+__all__ = [
+    "LABEL_MECHANISMS",
+    "LOSSES",
+    "MECHANISMS",
+    "METHODS",
+    "PENALTIES",
+    "build",
+    "choose",
+    "convert",
+    "method",
+    "penalty",
+]
 
 MECHANISMS: Mapping[str, Any] = {
     "none": NoPrivacy,
@@ -92,14 +58,11 @@ def penalty(value: Any, where: str) -> Penalty:
 
 def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
     """A method from its name or a table; "auto" for the one that needs the fewest rounds under this policy."""
-    if value in ("auto", {"name": "auto"}):
-        return choose_under(policy, tuple(penalties), loss, penalties).method
-    chosen: Method = choose(METHODS, value, where)
+    asked = AUTO if value in (AUTO, {"name": AUTO}) else choose(METHODS, value, where)
     try:
-        chosen.check(loss, penalties)
+        return choose_under(asked, policy.protections(tuple(penalties), loss), penalties).method
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
-    return chosen
 
 
 def choose(known: Mapping[str, Any], value: Any, where: str) -> Any:
@@ -108,9 +71,10 @@ def choose(known: Mapping[str, Any], value: Any, where: str) -> Any:
     if not isinstance(table, dict) or not isinstance(table.get("name"), str):
         raise ConfigError(f"{where} must be a name or a table with a name. Found {value!r}.")
     options = dict(table)
-    name = options.pop("name")
-    if name not in known:
-        raise ConfigError(f"{where} must be one of {', '.join(known)}. Found {name!r}.")
+    given = options.pop("name")
+    name = canonical(known, given)
+    if name is None:
+        raise ConfigError(f"{where} must be one of {', '.join(known)}. Found {given!r}.")
     return build(known[name], options, where)
 
 

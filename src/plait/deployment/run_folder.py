@@ -14,7 +14,7 @@ checkpoint/        what a restart resumes from
 import fcntl
 import secrets
 import shutil
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -45,6 +45,8 @@ class Status:
     checksum: int = 0
     plait: str = __version__
     started: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What the job file said, so that runs can be compared."""
 
 
 def new_run() -> tuple[str, str]:
@@ -123,6 +125,10 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def lock(self) -> None:
+        """Use the folder alone; StorageError while another process does."""
+        self._take_lock()
 
     def _take_lock(self) -> None:
         if self._lock is not None:

@@ -15,9 +15,9 @@ from plait._types import Array
 from plait._version import __version__
 from plait.data import preparation
 from plait.data.tables import keyed_digest
-from plait.deployment.assembly import Rows, prepare_rows, read_file
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.local_data import Rows, prepare_rows, read_file
 from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
@@ -29,7 +29,7 @@ from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, 
 from plait.transports.server import Hub, Terms
 
 PREDICT, SERVE = "predict", "serve"
-LIMIT_REACHED = -1.0
+LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up
 
 
 class Scorer:

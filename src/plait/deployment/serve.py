@@ -21,7 +21,7 @@ from plait.messages import Share
 from plait.transports.handshake import Finished, Query
 from plait.transports.server import Hub, Terms
 
-_LARGEST_BODY = 1 << 20
+_LARGEST_BODY = 1 << 20  # bytes of a request: room for 100 long ids, too little to fill the memory
 
 
 @dataclass(frozen=True)

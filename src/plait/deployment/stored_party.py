@@ -4,17 +4,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait._files import write_atomically
+from plait.data.parts import equal_weights
+from plait.data.tables import keyed_digest
 from plait.deployment import state
-from plait.deployment.assembly import Rows
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
-from plait.deployment.run_folder import RunFolder
+from plait.deployment.party_privacy import mechanism_of, spec_at
+from plait.deployment.run_folder import RunFolder, Status
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
+from plait.problem.features import Features
+from plait.training.assembly import assemble_party
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
 
-_SMALLEST_JOURNAL = 1 << 20
+_SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
 _PEER = "coordinator"
 _UNDER_WAY = 0.01
 """Seconds: encrypting the last of a message goes on after it was handed over."""
@@ -185,3 +191,13 @@ class StoredParty:
                 "the software has changed: restore it, or start over with --fresh."
             )
         return share
+
+
+def open_party(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
+    """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
+    folder = RunFolder(file.path(file.runs) / run / file.name)
+    settings = dict(job.settings)
+    folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum, settings=settings))
+    ids = keyed_digest(rows.ids, bytes.fromhex(key))
+    party = assemble_party(spec_at(job, file), file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
+    return StoredParty(party, folder, rows, ids, mechanism_of(job, file.name).clip, lasting)

@@ -1,6 +1,6 @@
 """What all estimators share: reading a table party by party, training, scoring."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,25 +10,23 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from plait._checks import need_type
 from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
-from plait.errors import InputError, SettingError
+from plait.errors import DataTypeError, InputError, SettingError
 from plait.methods.base import Method
-from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
-from plait.problem.penalties import L1, L2, NoPenalty, Penalty
-from plait.training.fit import Fit, fit
+from plait.problem.penalties import Penalty
+from plait.problem.registry import loss_of
+from plait.training.fit import Coefficient, Fit, fit
 from plait.training.loop import Observer
 from plait.training.stopping import Stopping
 
-_DEFAULT_ALPHA = 1e-4
-_PENALTIES: dict[str, Callable[[float], Penalty]] = {"l2": L2, "l1": L1}
-
 Parties = Mapping[str, Any] | int | None
-PenaltyLike = Penalty | Mapping[str, Penalty] | Sequence[Penalty] | str
+PenaltyLike = Penalty | str | Mapping[str, Penalty | str] | Sequence[Penalty | str]
 
 
 class Vertical(BaseEstimator):  # type: ignore[misc]
@@ -43,6 +41,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
     fit_intercept: bool
     callbacks: Sequence[Observer]
     privacy: Any
+    precision: str
     coef_: Array
     intercept_: Any
 
@@ -53,6 +52,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
 
     def _read_training(self, X: Any, y: Any) -> dict[str, Part]:
         """X as parts, its columns' names and owners remembered."""
+        need_type("fit_intercept", self.fit_intercept, bool)
         with as_input_error():
             validate_data(self, X, y, skip_check_array=True)
         table = as_table(X)
@@ -69,7 +69,7 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         A party with a mechanism does not: means are statistics of its data that nobody paid for.
         """
         mechanisms = policy.mechanisms(tuple(parts))
-        open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and isinstance(m, NoPrivacy)}
+        open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and not m.protects}
         pairs = {name: _centred(p, weights) if name in open_parties else (p, 0.0) for name, p in parts.items()}
         trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy)
         assert isinstance(trained.weights, dict)
@@ -81,13 +81,15 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             parts,
             labels,
             loss=loss,
-            penalty=_penalty(self.penalty, self.alpha),
+            penalty=self.penalty,
+            alpha=self.alpha,
             method=self.method,
             stopping=Stopping(max_rounds=self.max_rounds, tol=self.tol),
             fit_intercept=self.fit_intercept,
             sample_weight=weights,
             callbacks=self.callbacks,
             privacy=policy,
+            precision=self.precision,
         )
 
     def _keep(self, fits: Sequence[Fit]) -> tuple[Array, Array]:
@@ -102,6 +104,32 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             for party, positions in self.owners_.items():
                 row[positions] = trained.weights[party]
         return weights, np.array([f.intercept for f in fits])
+
+    def coefficients(self) -> list[Coefficient]:
+        """Every weight with its party and column; `pandas.DataFrame(model.coefficients())` is a table of them.
+
+        Returns
+        -------
+        list of Coefficient
+            Named tuples (party, column, weight, label), in the table's order of columns; `label` is the class that
+            a weight speaks for, where there are more than two.
+        """
+        check_is_fitted(self, "coef_")
+        names = [str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))]
+        holder = {int(i): party for party, positions in self.owners_.items() for i in positions}
+        weights = np.atleast_2d(self.coef_)
+        labels = getattr(self, "classes_", [None]) if len(weights) > 1 else [None]
+        return [
+            Coefficient(holder[i], name, float(row[i]), label)
+            for label, row in zip(labels, weights, strict=True)
+            for i, name in enumerate(names)
+        ]
+
+    @property
+    def party_coef_(self) -> dict[str, Array]:
+        """Party name -> its part of `coef_`, (d_m,) or (K, d_m), its columns in the order of `owners_`."""
+        check_is_fitted(self, "coef_")
+        return {party: self.coef_[..., positions] for party, positions in self.owners_.items()}
 
     def _scores(self, X: Any) -> Array:
         """z (N, K) for new rows."""
@@ -127,27 +155,14 @@ def _centred(part: Part, weights: Any) -> tuple[Part, Array | float]:
     return Part(part.name, part.matrix - means, part.columns), means
 
 
-def _penalty(given: Any, alpha: float | None) -> Any:
-    """The penalty objects that the options name."""
-    if given is None or isinstance(given, str):
-        if given == "none" and alpha is None:
-            return NoPenalty()
-        if given not in _PENALTIES:
-            raise SettingError(
-                f"penalty must be 'l2', 'l1', 'none' (no alpha) or a penalty object. Found {given!r}, alpha={alpha}."
-            )
-        return _PENALTIES[given](_DEFAULT_ALPHA if alpha is None else alpha)
-    if alpha is not None:
-        raise SettingError(f"alpha goes with penalty='l2' or 'l1'; {given!r} has its own strength. Leave out alpha.")
-    return given
-
-
-def named_loss(given: Loss | str, known: Mapping[str, Loss], classifies: bool) -> Loss:
-    loss = known.get(given) if isinstance(given, str) else given
-    if isinstance(loss, Loss) and loss.classifies == classifies:
-        return loss
-    kind = "classification" if classifies else "regression"
-    raise SettingError(f"loss must be one of {list(known)}, or a {kind} loss object. Found {given!r}.")
+def named_loss(given: Loss | str, known: Mapping[str, type[Loss]], classifies: bool) -> Loss:
+    """A loss from its name in `known`, or a loss object of the right kind."""
+    if isinstance(given, Loss) and given.classifies != classifies:
+        kind = "classification" if classifies else "regression"
+        raise SettingError(
+            f"loss must be one of {', '.join(map(repr, known))}, or a {kind} loss object. Found {given!r}."
+        )
+    return loss_of(given, known)
 
 
 @contextmanager
@@ -155,5 +170,9 @@ def as_input_error() -> Iterator[None]:
     """Turn what scikit-learn's validation finds into plait's own error."""
     try:
         yield
+    except TypeError as error:
+        raise DataTypeError(f"X, y and weights must be tables and lists of numbers. Found: {error}.") from error
     except ValueError as error:
         raise InputError(str(error)) from error
+    except (KeyError, IndexError) as error:
+        raise InputError(f"X must be a table with rows and columns. Found something else ({error!r}).") from error

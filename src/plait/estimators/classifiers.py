@@ -15,11 +15,16 @@ from plait._types import Array
 from plait.errors import InputError
 from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
 from plait.methods.base import Method
+from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
-from plait.problem.losses import Hinge, Logistic, Loss, SquaredHinge
+from plait.problem.losses import Logistic, Loss
+from plait.problem.registry import DEFAULT_PENALTY, LOSSES
+from plait.training.fit import FIT_INTERCEPT
 from plait.training.loop import Observer
+from plait.training.precision import DEFAULT_PRECISION
+from plait.training.stopping import Stopping
 
-_MACHINES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
+_MACHINES: dict[str, type[Loss]] = {name: LOSSES[name] for name in ("squared-hinge", "hinge")}
 
 
 class _VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
@@ -60,33 +65,83 @@ class _VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
 class VerticalLogisticRegression(_VerticalClassifier):
     """Logistic regression over the columns of several parties.
 
-    parties         who holds which columns: a dict name -> column names, positions or slices; an int M for an even
-                    split; None for one party
-    penalty, alpha  "l2", "l1" or "none" and its strength (1e-4 unless given), or penalty objects: one, or one per party
-    method          a plait method, or "auto" for the one that needs the fewest rounds
-    max_rounds, tol when to stop
-    fit_intercept   add an unpenalised constant
-    class_weight    a dict class -> weight, or "balanced"
-    callbacks       called with the record of every round
-    privacy         as in plait.fit: a mechanism, one per party, or a plait.privacy.Policy; guarantee_ says it in words
+    Parameters
+    ----------
+    parties : dict, int or None, default=None
+        Who holds which columns: a dict name -> column names, positions or slices; an int M for an even split; None for
+        one party.
+    penalty : Penalty or str, or a list or dict of them, default="l2"
+        One for all parties, or one per party: a penalty such as `plait.L1(0.1)`, or its name: "l2", "l1", "none",
+        "elastic-net", "log", "box", "ball" or "non-negative".
+    alpha : float, default=None
+        The strength of penalties that are given by name; None is 1e-4.
+    method : Method or str, default="auto"
+        A method, or its name; "auto" takes the one that needs the fewest rounds.
+    max_rounds : int, default=200
+        Stop after this many rounds.
+    tol : float, default=1e-6
+        Stop when both relative residuals are at or below this.
+    fit_intercept : bool, default=True
+        Add a constant that is not penalised.
+    class_weight : dict or "balanced", default=None
+        Class -> weight; "balanced" makes all classes count alike.
+    callbacks : list of callables, default=()
+        Each is called with the record (`plait.Round`) of every round.
+    privacy : mechanism, list or dict of mechanisms, or Policy, default=None
+        As in `plait.fit`; `guarantee_` says in words what is protected.
+    precision : str, default="float64"
+        How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
 
-    After fit: coef_, intercept_, classes_, n_iter_ (rounds), history_, fits_, owners_, n_features_in_,
-    feature_names_in_.
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, d) or (K, d)
+        The weights, in the table's order of columns.
+    intercept_ : ndarray of shape (1,) or (K,)
+        The constant.
+    classes_ : ndarray of shape (K,)
+        The classes, sorted.
+    party_coef_ : dict of str to ndarray
+        Party name -> its part of `coef_`.
+    owners_ : dict of str to ndarray
+        Party name -> the positions of its columns.
+    n_features_in_ : int
+        How many columns the table had.
+    feature_names_in_ : ndarray of str
+        Their names, where the table had names.
+    n_iter_ : int
+        How many rounds training took.
+    history_ : History
+        One record per round; a list of them where several models were trained.
+    fits_ : list of Fit
+        The runs behind the model.
+    guarantee_ : str
+        What is protected, in words.
+
+    Examples
+    --------
+    >>> import numpy as np, plait
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> y = X[:, 0] + X[:, 3] > 0
+    >>> model = plait.VerticalLogisticRegression({"bank": slice(0, 2), "shop": slice(2, 4)}).fit(X, y)
+    >>> [c.party for c in model.coefficients()]
+    ['bank', 'bank', 'shop', 'shop']
     """
 
     def __init__(
         self,
         parties: Parties = None,
         *,
-        penalty: PenaltyLike = "l2",
+        penalty: PenaltyLike = DEFAULT_PENALTY,
         alpha: float | None = None,
-        method: Method | str = "auto",
-        max_rounds: int = 1000,
-        tol: float = 1e-8,
-        fit_intercept: bool = True,
+        method: Method | str = AUTO,
+        max_rounds: int = Stopping.max_rounds,
+        tol: float = Stopping.tol,
+        fit_intercept: bool = FIT_INTERCEPT,
         class_weight: Mapping[Any, float] | str | None = None,
         callbacks: Sequence[Observer] = (),
         privacy: Any = None,
+        precision: str = DEFAULT_PRECISION,
     ) -> None:
         self.parties = parties
         self.penalty = penalty
@@ -98,6 +153,7 @@ class VerticalLogisticRegression(_VerticalClassifier):
         self.class_weight = class_weight
         self.callbacks = callbacks
         self.privacy = privacy
+        self.precision = precision
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -118,27 +174,86 @@ class VerticalLogisticRegression(_VerticalClassifier):
 class VerticalSVC(_VerticalClassifier):
     """A linear support vector machine over the columns of several parties.
 
-    loss            "squared_hinge" or "hinge", or the loss object
-    the others      as for VerticalLogisticRegression
+    Parameters
+    ----------
+    parties : dict, int or None, default=None
+        Who holds which columns: a dict name -> column names, positions or slices; an int M for an even split; None for
+        one party.
+    loss : Loss or str, default="squared-hinge"
+        "squared-hinge" or "hinge", or the loss object.
+    penalty : Penalty or str, or a list or dict of them, default="l2"
+        One for all parties, or one per party: a penalty such as `plait.L1(0.1)`, or its name: "l2", "l1", "none",
+        "elastic-net", "log", "box", "ball" or "non-negative".
+    alpha : float, default=None
+        The strength of penalties that are given by name; None is 1e-4.
+    method : Method or str, default="auto"
+        A method, or its name; "auto" takes the one that needs the fewest rounds.
+    max_rounds : int, default=200
+        Stop after this many rounds.
+    tol : float, default=1e-6
+        Stop when both relative residuals are at or below this.
+    fit_intercept : bool, default=True
+        Add a constant that is not penalised.
+    class_weight : dict or "balanced", default=None
+        Class -> weight; "balanced" makes all classes count alike.
+    callbacks : list of callables, default=()
+        Each is called with the record (`plait.Round`) of every round.
+    privacy : mechanism, list or dict of mechanisms, or Policy, default=None
+        As in `plait.fit`; `guarantee_` says in words what is protected.
+    precision : str, default="float64"
+        How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
 
-    After fit: coef_, intercept_, classes_, n_iter_ (rounds), history_, fits_, owners_, n_features_in_,
-    feature_names_in_.
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, d) or (K, d)
+        The weights, in the table's order of columns.
+    intercept_ : ndarray of shape (1,) or (K,)
+        The constant.
+    classes_ : ndarray of shape (K,)
+        The classes, sorted.
+    party_coef_ : dict of str to ndarray
+        Party name -> its part of `coef_`.
+    owners_ : dict of str to ndarray
+        Party name -> the positions of its columns.
+    n_features_in_ : int
+        How many columns the table had.
+    feature_names_in_ : ndarray of str
+        Their names, where the table had names.
+    n_iter_ : int
+        How many rounds training took.
+    history_ : History
+        One record per round; a list of them where several models were trained.
+    fits_ : list of Fit
+        The runs behind the model.
+    guarantee_ : str
+        What is protected, in words.
+
+    Examples
+    --------
+    >>> import numpy as np, plait
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> y = X[:, 0] + X[:, 3] > 0
+    >>> model = plait.VerticalSVC({"bank": slice(0, 2), "shop": slice(2, 4)}).fit(X, y)
+    >>> [c.party for c in model.coefficients()]
+    ['bank', 'bank', 'shop', 'shop']
     """
 
     def __init__(
         self,
         parties: Parties = None,
         *,
-        loss: Loss | str = "squared_hinge",
-        penalty: PenaltyLike = "l2",
+        loss: Loss | str = "squared-hinge",
+        penalty: PenaltyLike = DEFAULT_PENALTY,
         alpha: float | None = None,
-        method: Method | str = "auto",
-        max_rounds: int = 1000,
-        tol: float = 1e-8,
-        fit_intercept: bool = True,
+        method: Method | str = AUTO,
+        max_rounds: int = Stopping.max_rounds,
+        tol: float = Stopping.tol,
+        fit_intercept: bool = FIT_INTERCEPT,
         class_weight: Mapping[Any, float] | str | None = None,
         callbacks: Sequence[Observer] = (),
         privacy: Any = None,
+        precision: str = DEFAULT_PRECISION,
     ) -> None:
         self.parties = parties
         self.loss = loss
@@ -151,6 +266,7 @@ class VerticalSVC(_VerticalClassifier):
         self.class_weight = class_weight
         self.callbacks = callbacks
         self.privacy = privacy
+        self.precision = precision
 
     def _loss(self) -> Loss:
         return named_loss(self.loss, _MACHINES, classifies=True)
@@ -168,7 +284,8 @@ def _class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
 def _check_classes(classes: npt.NDArray[Any], member: npt.NDArray[np.intp], weights: Array | None) -> None:
     """Every class must have samples that count."""
     if classes.size < 2:
-        raise InputError(f"labels must name at least two classes. Found one class, {classes[0]!r}.")
+        found = f"one class, {classes[0]!r}" if classes.size else "no label"
+        raise InputError(f"labels must name at least two classes. Found {found}.")
     if weights is None or weights.shape != member.shape:
         return  # plait.fit says what is wrong with them
     empty = np.bincount(member, weights=weights) == 0

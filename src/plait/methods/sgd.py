@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from plait._checks import need_types
 from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Broadcast, Share
@@ -33,13 +34,22 @@ Rows = npt.NDArray[np.intp]
 class Sgd(Method):
     """Mini-batch stochastic gradient descent, the paper's baseline; it runs to its limit of rounds, one per epoch.
 
-    step       the learning rate; in epoch e it is step / (1 + decay (e - 1))
-    batch      how many samples a mini-batch has; the last one of an epoch may have fewer
-    decay      how fast the learning rate falls
-    momentum   heavy-ball momentum, from 0 to below 1
-    start      the standard deviation of the random start; 0 starts at zero weights
-    seed       of the start and of the order of the samples
-    measure    measure the objective at the end of every epoch, for N more numbers a party
+    Parameters
+    ----------
+    step : float, default=0.1
+        The learning rate; in epoch e it is step / (1 + decay (e - 1)).
+    batch : int, default=256
+        How many samples a mini-batch has; the last one of an epoch may have fewer.
+    decay : float, default=0.0
+        How fast the learning rate falls.
+    momentum : float, default=0.0
+        Heavy-ball momentum, from 0 to below 1.
+    start : float, default=0.01
+        The standard deviation of the random start; 0 starts at zero weights.
+    seed : int, default=0
+        The seed of the start and of the order of the samples.
+    measure : bool, default=True
+        Measure the objective at the end of every epoch, for N more numbers a party.
     """
 
     step: float = 0.1
@@ -52,6 +62,7 @@ class Sgd(Method):
     remedy = "Use a smaller Sgd(step), or method=plait.Proximal()."
 
     def __post_init__(self) -> None:
+        need_types(self)
         need_positive("Sgd(step)", self.step)
         if self.batch < 1:
             raise SettingError(f"Sgd(batch) must be at least 1. Found {self.batch}.")

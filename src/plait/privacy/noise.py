@@ -34,11 +34,11 @@ Floats = NDArray[np.float64]
 
 STEPS_PER_SIGMA = 2**25
 """sigma spans at least this many steps of the grid, and at most twice as many."""
-LARGEST_SCALE = 2**26
+LARGEST_SCALE = 2**26  # steps: twice STEPS_PER_SIGMA; squares of 32 times as much fit into 64-bit integers
 FARTHEST = 32
 """Candidates beyond this many scales would be accepted with probability below e^-450: int64 ends there."""
-FEWEST_WORDS = 1 << 8
-MOST_WORDS = 1 << 16
+FEWEST_WORDS = 1 << 8  # 64-bit words of keystream made first: 2 KiB, enough for a short release
+MOST_WORDS = 1 << 16  # words made at once at most: half a megabyte, which stays in the cache
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,23 @@
 """Who protects what in a run: the value of `privacy=` in `plait.fit`."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from plait._checks import need_type
 from plait._types import Array
-from plait.errors import PrivacyError, SettingError
-from plait.privacy.accounting import check_delta, epsilon_of, mu_of
-from plait.privacy.clipping import check_bounded, row_norms
+from plait.errors import SettingError
 from plait.privacy.ledger.release_gate import Book, LedgerFolder, Unrecorded, data_fingerprint
-from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, ReportedClass, private_labels
-from plait.privacy.mechanisms.noisy_admm import MechanismA
-from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
-from plait.privacy.mechanisms.recommended import Recommended
-from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor, steadied
+from plait.privacy.mechanisms.base import DefaultMethod, LabelMechanism, Mechanism, Schedule
+from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse, private_labels
+from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.noise import KeyedNoise, Noise, Release
-from plait.problem.losses import Logistic, Loss
-from plait.problem.penalties import Penalty
+from plait.problem.losses import Loss
 
-Mechanism = NoPrivacy | PaperMechanism | PaperNoise | MechanismA | Recommended
-LabelMechanism = RandomisedResponse | NoisyLabel | ReportedClass
 LABEL_HOLDER = "label holder"
 
 
@@ -33,13 +25,22 @@ LABEL_HOLDER = "label holder"
 class Policy:
     """What each party protects, and how.
 
-    parties    one mechanism for all, or one per party (list or dict like parts)
-    labels     RandomisedResponse or NoisyLabel; None where labels are not protected
-    offset     whether helpers get the unprotected parties' score, one number per record; if not, they get labels only
-    disjoint   no two helpers hold the same signal, which saves the sketch that guards against counting it twice
-    ledger     a LedgerFolder; None for a single simulated run that nobody adds up
-    noise      where randomness comes from; None for a secret kept in the ledger folder, or a fresh one
-    run        the name of the run: the same name with the same inputs is the same release
+    Parameters
+    ----------
+    parties : mechanism, or list or dict of mechanisms, default=NoPrivacy()
+        One mechanism for all, or one per party (list or dict like `parts`).
+    labels : RandomisedResponse or NoisyLabel, default=None
+        How labels are protected; None where they are not.
+    offset : bool, default=True
+        Whether helpers get the unprotected parties' score, one number per record; if not, labels only.
+    disjoint : bool, default=False
+        No two helpers hold the same signal, which saves the sketch that guards against counting it twice.
+    ledger : LedgerFolder, default=None
+        Where releases are charged; None for a single simulated run that nobody adds up.
+    noise : noise source, default=None
+        Where randomness comes from; None for a secret kept in the ledger folder, or a fresh one.
+    run : str, default="run"
+        The name of the run: the same name with the same inputs is the same release.
     """
 
     parties: Mechanism | Sequence[Mechanism] | Mapping[str, Mechanism] = field(default_factory=NoPrivacy)
@@ -76,118 +77,85 @@ class Policy:
         for name, mechanism in chosen.items():
             if not isinstance(mechanism, Mechanism):
                 raise SettingError(f"the privacy of party {name!r} must be a mechanism. Found {mechanism!r}.")
-        kinds = {type(m) for m in chosen.values()} - {NoPrivacy}
+        kinds = {type(m) for m in chosen.values() if m.protects}
         if len(kinds) > 1:
             found = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise SettingError(f"parties that protect their features must use one kind of mechanism. Found {found}.")
         return chosen
 
-    def book(self, party: str, matrix: Any, mechanism: Mechanism) -> Book:
-        """The party's door, with its ledger and its noise."""
-        guaranteed = isinstance(mechanism, Recommended | MechanismA)
+    def protections(self, names: Sequence[str], loss: Loss) -> "Protections":
+        """What this policy means for a run of these parties: all that a run has to ask, in one call."""
+        mechanisms = self.mechanisms(names)
+        helpers = tuple(name for name, m in mechanisms.items() if m.schedule is Schedule.ONE_PASS)
+        paid = [m.max_rounds for m in mechanisms.values() if m.max_rounds is not None]
+        wanted = {m.default_method for m in mechanisms.values()} - {DefaultMethod.FEWEST_ROUNDS}
+        return Protections(
+            self.loss_of_targets(loss),
+            mechanisms,
+            helpers,
+            sketch=len(helpers) > 1 and not self.disjoint,
+            offset=self.offset,
+            noisy=any(m.schedule is Schedule.EVERY_ROUND for m in mechanisms.values()),
+            max_rounds=min(paid, default=None),
+            default_method=wanted.pop() if wanted else DefaultMethod.FEWEST_ROUNDS,
+            clip={name: m.clip for name, m in mechanisms.items() if m.clip},
+            protecting=tuple(name for name, m in mechanisms.items() if m.protects),
+            labels=self.labels is not None,
+            guarantee=self.guarantee(names),
+            warning=next((m.warning for m in mechanisms.values() if m.warning), None),
+        )
+
+    def gate(self, party: str, matrix: Any, mechanism: Mechanism) -> Book:
+        """The door of a party that protects its table (N, d): its ledger and its noise; a bad table is refused."""
+        mechanism.check(party, matrix)
         if self.ledger is None:
             return Book(self.run, party, self.noise or KeyedNoise(), Unrecorded())
         noise = self.noise or self.ledger.noise(party)
-        return Book(self.run, party, noise, self.ledger.ledger(party, matrix, guaranteed))
-
-    def clips(self, names: Sequence[str]) -> dict[str, float]:
-        """Where the rows of private parties are clipped, in training and in scoring."""
-        found = self.mechanisms(names).items()
-        return {name: m.clip for name, m in found if isinstance(m, Recommended | MechanismA) and m.clip}
-
-    def protect_labels(self, loss: Loss, labels: Array) -> tuple[Loss, Array, float]:
-        """The loss and the labels that everyone else may see, and how much noisier a fit to them is."""
-        soft = self.loss_of_targets(loss)
-        if self.labels is None:
-            return loss, labels, 1.0
-        if isinstance(self.labels, NoisyLabel):
-            return loss, self._drawn(labels), 1.0
-        if isinstance(self.labels, ReportedClass):
-            targets = self.labels.targets()
-        else:
-            targets = self.labels.targets(self._drawn((labels > 0).astype(np.float64)))
-        return soft, targets, label_noise_factor(targets)
+        return Book(self.run, party, noise, self.ledger.ledger(party, matrix, mechanism.guaranteed))
 
     def loss_of_targets(self, loss: Loss) -> Loss:
         """The loss that everyone trains with: the unbiased one where randomised response makes the targets."""
+        return loss if self.labels is None else self.labels.loss_of_targets(loss)
+
+    def protect_labels(self, labels: Array) -> tuple[Array, float]:
+        """The labels (N,) that everyone else may see, and how much noisier a fit to them is."""
         if self.labels is None:
-            return loss
-        if isinstance(self.labels, NoisyLabel):
-            if loss.classifies:
-                raise SettingError("classes are protected by RandomisedResponse(epsilon). Found NoisyLabel.")
-            return loss
-        if not isinstance(loss, Logistic):
-            raise SettingError(
-                f"RandomisedResponse needs plait.Logistic(), because other losses have no unbiased form here. Found "
-                f"{loss!r}. A numeric label is protected by NoisyLabel(epsilon, low, high)."
-            )
-        if isinstance(self.labels, ReportedClass):
-            return SoftLogistic(*self.labels.range())
-        if self.labels.classes != 2:
-            raise SettingError(
-                f"one model has 2 classes. Found RandomisedResponse(classes={self.labels.classes}). Train several "
-                "classes with plait.VerticalLogisticRegression(privacy=...)."
-            )
-        return SoftLogistic(float(self.labels.targets([0])[0]), float(self.labels.targets([1])[0]))
+            return labels, 1.0
+        targets = self.labels.seen(labels, self._drawn)
+        return targets, self.labels.noise_factor(targets)
 
     def of_classes(self, member: NDArray[Any], count: int) -> "list[Policy]":
         """One policy per class against the rest, for labels 0..count-1 (N,); together they cost what this one does.
 
         Labels are noised once, all classes at a time. A mechanism with a guarantee spends mu / sqrt(count) on a class.
         """
-        labels: list[LabelMechanism | None] = [None] * count
+        labels: Sequence[LabelMechanism | None] = [None] * count
         if self.labels is not None:
-            if not isinstance(self.labels, RandomisedResponse) or self.labels.classes != count:
-                raise SettingError(
-                    f"labels of {count} classes are protected by RandomisedResponse(epsilon, classes={count}). Found "
-                    f"{self.labels!r}."
-                )
-            reported = self._drawn(member.astype(np.float64)).astype(np.int64)
-            labels = [ReportedClass(self.labels, reported, k) for k in range(count)]
+            labels = self.labels.of_classes(member, count, self._drawn)
         return [replace(self, parties=self._part(count), labels=labels[k], run=f"{self.run}, class {k}")
                 for k in range(count)]  # fmt: skip
 
     def _part(self, count: int) -> Any:
         given = self.parties
         if isinstance(given, Mapping):
-            return {name: _part_of(mechanism, count) for name, mechanism in given.items()}
-        return _part_of(given, count) if isinstance(given, Mechanism) else [_part_of(m, count) for m in given]
+            return {name: mechanism.part(count) for name, mechanism in given.items()}
+        return given.part(count) if isinstance(given, Mechanism) else [mechanism.part(count) for mechanism in given]
 
-    def steadied(
-        self, penalties: Mapping[str, Penalty], matrices: Mapping[str, Any], softness: float
-    ) -> dict[str, Penalty]:
-        """Every party's penalty, with what noisy labels need on top; a protected party's rows have norm at most 1."""
-        if softness == 1.0:
-            return dict(penalties)
-        chosen = self.mechanisms(tuple(penalties))
-        return {
-            name: steadied(
-                penalty,
-                softness,
-                1.0 if isinstance(chosen[name], Recommended | MechanismA) else float(np.mean(row_norms(matrix) ** 2)),
-                matrix.shape[0],
-            )
-            for (name, penalty), matrix in zip(penalties.items(), matrices.values(), strict=True)
-        }
-
-    def _drawn(self, labels: Array) -> Array:
+    def _drawn(self, mechanism: RandomisedResponse | NoisyLabel, labels: Array) -> Array:
         """The noised labels: drawn once per data version and kept where there is a ledger."""
-        assert isinstance(self.labels, RandomisedResponse | NoisyLabel)
         if self.ledger is None:
             noise = self.noise or KeyedNoise()
             release = Release(self.run, LABEL_HOLDER, 0, "labels", data_fingerprint(labels))
-            return np.asarray(self.labels.release(labels, noise.stream(release)), dtype=np.float64)
+            return np.asarray(mechanism.release(labels, noise.stream(release)), dtype=np.float64)
         ledger = self.ledger.ledger(LABEL_HOLDER, labels, guaranteed=True)
         store = Path(self.ledger.root) / f"labels-{data_fingerprint(labels)[:24]}.json"
-        return private_labels(self.labels, labels, ledger, self.noise or self.ledger.noise(LABEL_HOLDER), store)
+        return private_labels(mechanism, labels, ledger, self.noise or self.ledger.noise(LABEL_HOLDER), store)
 
     def guarantee(self, names: Sequence[str]) -> str:
         """One line per party, in words."""
-        labels = "labels: not protected"
-        if self.labels is not None:
-            labels = f"labels: protected with epsilon = {self.labels.epsilon:.2f}"
+        labels = "labels: not protected" if self.labels is None else self.labels.sentence
         return "\n".join(
-            f"party {name.removeprefix('party ')}: {_features(mechanism)}; {labels}"
+            f"party {name.removeprefix('party ')}: {mechanism.sentence}; {labels}"
             for name, mechanism in self.mechanisms(names).items()
         )
 
@@ -196,55 +164,61 @@ class Policy:
         """Whether anyone protects anything."""
         given = self.parties.values() if isinstance(self.parties, Mapping) else self.parties
         each = given if isinstance(given, Iterable) else (given,)
-        return self.labels is not None or any(not isinstance(m, NoPrivacy) for m in each)
+        return self.labels is not None or any(m.protects for m in each)
 
 
-def check_party(name: str, mechanism: Mechanism, matrix: Any) -> None:
-    """Refuse what would make a guarantee false: a loose delta, unbounded rows, scaling by the data's statistics."""
-    if not isinstance(mechanism, Recommended | MechanismA):
-        return
-    check_delta(mechanism.delta, matrix.shape[0])
-    if _looks_standardised(matrix):
-        raise PrivacyError(
-            f"party {name!r}: a private run needs columns scaled by public constants. Found every column with mean 0 "
-            "and standard deviation 1, as statistics of the data make it: one record moves them, and nobody paid for "
-            "that. Use plait.privacy.PublicRanges(low, high) on the raw columns."
-        )
-    if mechanism.clip is None:
-        check_bounded(matrix, name)
+@dataclass(frozen=True)
+class Protections:
+    """What a policy means for a run, put together from what the parties' mechanisms say of themselves.
 
+    loss             the loss that everyone trains with
+    mechanisms       one per party
+    helpers          the parties that learn in one private pass
+    sketch           whether helpers pay for a sketch, which keeps them from counting the same signal twice
+    offset           whether helpers get the unprotected parties' score of each record
+    noisy            whether noise is added in every round, so that a run never settles
+    max_rounds       the number of rounds that are paid for, None for any
+    default_method   what `method="auto"` has to choose
+    clip             the norm to which a party's rows are clipped, in training and in scoring
+    protecting       the parties that protect their features
+    labels           whether the labels are protected
+    guarantee        one line per party, in words
+    warning          what the user must be warned of, if anything
+    """
 
-def _looks_standardised(matrix: Any) -> bool:
-    if sp.issparse(matrix):
-        return False
-    mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
-    varies = spread > 1e-12
-    close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)
-    return bool(varies.any() and close[varies].all())
-
-
-def _part_of(mechanism: Mechanism, count: int) -> Mechanism:
-    """The mechanism that may be used `count` times at the price of this one; a hair is kept for discrete noise."""
-    if not isinstance(mechanism, Recommended | MechanismA):
-        return mechanism
-    mu = mu_of(mechanism.epsilon, mechanism.delta) * (1 - 1e-4) / math.sqrt(count)
-    return replace(mechanism, epsilon=epsilon_of(mu, mechanism.delta))
-
-
-def _features(mechanism: Mechanism) -> str:
-    if isinstance(mechanism, Recommended | MechanismA):
-        return mechanism.guarantee
-    return f"features: not protected, guarantee: {mechanism.guarantee}"
+    loss: Loss
+    mechanisms: Mapping[str, Mechanism]
+    helpers: tuple[str, ...]
+    sketch: bool
+    offset: bool
+    noisy: bool
+    max_rounds: int | None
+    default_method: DefaultMethod
+    clip: Mapping[str, float]
+    protecting: tuple[str, ...]
+    labels: bool
+    guarantee: str
+    warning: str | None
 
 
 @dataclass(frozen=True)
 class PublicRanges:
-    """Map columns to [-1, 1] / sqrt(d) by ranges that were known before the data: every row then has norm at most 1."""
+    """Map columns to [-1, 1] / sqrt(d) by ranges that were known before the data: every row then has norm at most 1.
+
+    Parameters
+    ----------
+    low : list of float
+        The least value of every column.
+    high : list of float
+        The largest value of every column.
+    """
 
     low: Sequence[float]
     high: Sequence[float]
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            need_type(f"PublicRanges({name})", getattr(self, name), Sequence[float])
         low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
         if low.ndim != 1 or low.shape != high.shape or not np.isfinite(low - high).all() or not (low < high).all():
             raise SettingError("PublicRanges(low, high) needs one finite low < high per column.")

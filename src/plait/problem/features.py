@@ -11,14 +11,16 @@ import scipy.sparse as sp
 from plait._threads import by_halves
 from plait._types import Array
 
-_RANK_TOLERANCE = 1e-12
+_RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of a Gram matrix: smaller ones are rounding errors
 GRAM_LIMIT = 4096
 """The largest side of a dense d x d (or N x N) matrix that plait forms: 128 MiB of float64."""
 
 
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense chunks of rows."""
-_ROWS_AT_ONCE, _CHUNK, _ROWS_OF_SQUARES = 4096, 1 << 22, 1 << 16
+_ROWS_AT_ONCE = 4096  # rows made dense at once at least: fewer would make the product of matrices slow
+_CHUNK = 1 << 22  # numbers made dense at once otherwise: 32 MiB
+_ROWS_OF_SQUARES = 1 << 16  # rows whose squares are formed at once: a temporary that stays small beside the table
 _LARGE, _WIDE = 1 << 21, 64
 """Numbers and columns in a dense table from which on its halves are worked on side by side."""
 _LARGE_GRAM = 1 << 26

@@ -1,4 +1,4 @@
-"""Losses: what one sample costs, as a function of its score z and its label y.
+"""Losses: what one row costs, as a function of its score z and its label y.
 
 Every method is elementwise over arrays of one shape.  Sample weights are applied by the caller, so that a loss
 is a function of one score and one label and nothing else.
@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from plait._checks import need_types
 from plait._types import Array
 from plait.errors import InputError, SettingError
 from plait.problem.scalar_roots import cauchy_hessian, cauchy_root, half_log, logistic_root, poisson_root
@@ -21,7 +22,7 @@ _ROUNDING = 1e-7
 
 @dataclass(frozen=True)
 class Seen:
-    """What can be read off a gradient: scores up to a constant per sample, for which samples, and the curvature."""
+    """What can be read off a gradient: scores up to a constant per row, for which rows, and the curvature."""
 
     score: Array
     known: npt.NDArray[np.bool_]
@@ -216,12 +217,19 @@ class Hinge(_Classification):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """r^2 / 2 for |r| <= delta, delta |r| - delta^2 / 2 beyond, r = z - y."""
+    """r^2 / 2 for |r| <= delta, delta |r| - delta^2 / 2 beyond, r = z - y.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        Where the loss turns from a parabola into a line, in units of the label.
+    """
 
     delta: float = 1.0
     curvature: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
+        need_types(self)
         _need_positive("Huber(delta=...)", self.delta)
 
     def value(self, z: Array, y: Array) -> Array:
@@ -290,13 +298,20 @@ class Poisson(Loss):
 
 @dataclass(frozen=True)
 class Pinball(Loss):
-    """q max(y - z, 0) + (1 - q) max(z - y, 0): the q-th conditional quantile."""
+    """q max(y - z, 0) + (1 - q) max(z - y, 0): the q-th conditional quantile.
+
+    Parameters
+    ----------
+    quantile : float, default=0.5
+        Which quantile of the label is predicted, between 0 and 1.
+    """
 
     quantile: float = 0.5
     smooth = False
     curvature: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not 0 < self.quantile < 1:
             raise SettingError(f"Pinball(quantile=...) must lie between 0 and 1. Found {self.quantile}.")
 
@@ -325,13 +340,20 @@ class Pinball(Loss):
 
 @dataclass(frozen=True)
 class Cauchy(Loss):
-    """(c^2 / 2) log(1 + (z - y)^2 / c^2): smooth and non-convex, it all but ignores gross outliers."""
+    """(c^2 / 2) log(1 + (z - y)^2 / c^2): smooth and non-convex, it all but ignores gross outliers.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Residuals much larger than this count little, in units of the label.
+    """
 
     scale: float = 1.0
     convex = False
     curvature: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
+        need_types(self)
         _need_positive("Cauchy(scale=...)", self.scale)
 
     def value(self, z: Array, y: Array) -> Array:
@@ -346,7 +368,7 @@ class Cauchy(Loss):
         return cauchy_hessian((z - y) / self.scale)
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
-        """The weight gradient / r of the majorising parabola, taking every sample for an inlier (|r| <= c)."""
+        """The weight gradient / r of the majorising parabola, taking every row for an inlier (|r| <= c)."""
         q = np.minimum(2 * np.abs(gradient) / self.scale, 1.0)
         return Seen(gradient, np.zeros(q.shape, dtype=bool), (1 + np.sqrt(1 - q * q)) / 2)
 
@@ -365,7 +387,7 @@ def _between(gradient: Array, at_kink: npt.NDArray[np.bool_]) -> Seen:
 
 @dataclass(frozen=True)
 class Envelope(Loss):
-    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per sample."""
+    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per row."""
 
     base: Loss
     rho: float

@@ -8,7 +8,8 @@ from plait._types import Array
 from plait.errors import InputError
 from plait.problem.losses import Loss
 
-_BINS, _TOP = 10, 0.1
+_BINS = 10  # of predicted probabilities, for the calibration error: the usual number
+_TOP = 0.1  # of the rows, those with the highest scores, for the lift: the usual tenth
 
 
 def metrics(loss: Loss, scores: Array, labels: Array) -> dict[str, float]:

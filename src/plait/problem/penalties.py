@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from plait._checks import need_type, need_types
 from plait._types import Array
 from plait.errors import InputError, SettingError
 from plait.problem.scalar_roots import cauchy_hessian, cauchy_root, half_log
@@ -24,6 +25,9 @@ class Parabola:
     constant: float
     curvature: Array
 
+
+DEFAULT_ALPHA = 1e-4
+"""The strength of a penalty where none is given: light enough for most tables, enough to make the optimum unique."""
 
 Step: TypeAlias = "float | Array"
 """A step size, or for a separable penalty one per weight."""
@@ -182,11 +186,18 @@ class NoPenalty(Penalty):
 
 @dataclass(frozen=True)
 class L2(Penalty):
-    """alpha/2 ||x||^2."""
+    """alpha/2 ||x||^2.
 
-    alpha: float = 1.0
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        The strength, 0 or more.
+    """
+
+    alpha: float = DEFAULT_ALPHA
 
     def __post_init__(self) -> None:
+        need_types(self)
         _need_non_negative("L2(alpha)", self.alpha)
 
     @property
@@ -196,11 +207,18 @@ class L2(Penalty):
 
 @dataclass(frozen=True)
 class L1(Shape):
-    """alpha ||x||_1."""
+    """alpha ||x||_1.
 
-    alpha: float = 1.0
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        The strength, 0 or more.
+    """
+
+    alpha: float = DEFAULT_ALPHA
 
     def __post_init__(self) -> None:
+        need_types(self)
         _need_non_negative("L1(alpha)", self.alpha)
 
     def shape_value(self, x: Array) -> float:
@@ -220,12 +238,21 @@ class L1(Shape):
 
 @dataclass(frozen=True)
 class ElasticNet(Penalty):
-    """alpha (l1_ratio ||x||_1 + (1 - l1_ratio)/2 ||x||^2)."""
+    """alpha (l1_ratio ||x||_1 + (1 - l1_ratio)/2 ||x||^2).
 
-    alpha: float = 1.0
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        The strength, 0 or more.
+    l1_ratio : float, default=0.5
+        The part of the L1 norm, from 0 to 1.
+    """
+
+    alpha: float = DEFAULT_ALPHA
     l1_ratio: float = 0.5
 
     def __post_init__(self) -> None:
+        need_types(self)
         _need_non_negative("ElasticNet(alpha)", self.alpha)
         if not 0 <= self.l1_ratio <= 1:
             raise SettingError(f"ElasticNet(l1_ratio) must lie in [0, 1]. Found {self.l1_ratio}.")
@@ -243,13 +270,20 @@ class ElasticNet(Penalty):
 class GroupLasso(Shape):
     """alpha sum over groups of sqrt(size) ||x_group||; `groups` names the group of every column.
 
-    groups: one integer per column; columns with equal numbers form a group.
+    Parameters
+    ----------
+    alpha : float
+        The strength, 0 or more.
+    groups : list of int
+        One number per column; columns with equal numbers form a group.
     """
 
     alpha: float
     groups: tuple[int, ...]
 
     def __init__(self, alpha: float, groups: Sequence[int]) -> None:
+        need_type("GroupLasso(alpha)", alpha, float)
+        need_type("GroupLasso(groups)", groups, Sequence[int])
         _need_non_negative("GroupLasso(alpha)", alpha)
         object.__setattr__(self, "alpha", float(alpha))
         object.__setattr__(self, "groups", tuple(int(g) for g in groups))
@@ -290,14 +324,23 @@ class GroupLasso(Shape):
 
 @dataclass(frozen=True)
 class LogPenalty(Shape):
-    """(alpha s^2 / 2) sum_j log(1 + x_j^2 / s^2): smooth and non-convex; like L2 near 0, it spares large weights."""
+    """(alpha s^2 / 2) sum_j log(1 + x_j^2 / s^2): smooth and non-convex; like L2 near 0, it spares large weights.
 
-    alpha: float = 1.0
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        The strength, 0 or more.
+    scale : float, default=1.0
+        Weights much larger than this are spared.
+    """
+
+    alpha: float = DEFAULT_ALPHA
     scale: float = 1.0
     differentiable = True
     is_convex = False
 
     def __post_init__(self) -> None:
+        need_types(self)
         _need_non_negative("LogPenalty(alpha)", self.alpha)
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise SettingError(f"LogPenalty(scale) must be positive and finite. Found {self.scale}.")
@@ -326,12 +369,21 @@ class LogPenalty(Shape):
 
 @dataclass(frozen=True)
 class Box(FeasibleSet):
-    """lower <= x_j <= upper for every weight."""
+    """lower <= x_j <= upper for every weight.
+
+    Parameters
+    ----------
+    lower : float, default=-inf
+        The least value of a weight.
+    upper : float, default=inf
+        The largest value of a weight.
+    """
 
     lower: float = -np.inf
     upper: float = np.inf
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not self.lower <= self.upper:
             raise SettingError(f"Box(lower, upper) needs lower <= upper. Found {self.lower} and {self.upper}.")
 
@@ -349,12 +401,21 @@ def NonNegative() -> Box:
 
 @dataclass(frozen=True)
 class Ball(FeasibleSet):
-    """||x|| <= radius; with `non_negative`, also x_j >= 0."""
+    """||x|| <= radius; with `non_negative`, also x_j >= 0.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        The largest norm of the party's weights.
+    non_negative : bool, default=False
+        Whether the weights must also be 0 or more.
+    """
 
     radius: float = 1.0
     non_negative: bool = False
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not (np.isfinite(self.radius) and self.radius > 0):
             raise SettingError(f"Ball(radius) must be positive and finite. Found {self.radius}.")
 

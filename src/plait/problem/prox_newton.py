@@ -19,7 +19,8 @@ from plait.problem.penalties import Penalty
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 
-_FIRST_BURST, _LONGEST_BURST = 8, 200
+_FIRST_BURST = 8  # proximal gradient steps between two Newton steps: often enough to find which weights are not 0
+_LONGEST_BURST = 200  # of them at most, after doubling where it was not enough
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from scipy.special import wrightomega
 from plait._threads import by_halves
 from plait._types import Array
 
-_NEWTON_STEPS = 100
+_NEWTON_STEPS = 100  # at most: fewer than ten are needed, and a loop must end
 _SHORT, _BLOCK = 1 << 14, 1 << 16
 """Up to how many numbers one thread is enough, and how many are solved for at once: few enough for temporaries to stay
 in the cache, enough for two threads to be seldom in each other's way."""
 _FAR = 1e30  # beyond this the cubic falls apart into two quadratics, to the last digit
 _LARGE = 1e75  # its fourth power is still a number
-_ULPS = 4 * np.finfo(np.float64).eps
+_ULPS = 4 * np.finfo(np.float64).eps  # relative: a step as small as this is rounding
 
 
 def logistic_root(t: Array, step: Array) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from plait._types import Array
-from plait.data.parts import Part, read_parts
+from plait.data.parts import read_parts
 from plait.messages import Broadcast, Share, Transport
 from plait.methods.admm.jacobi import Jacobi
 from plait.methods.base import Method
@@ -28,12 +28,14 @@ from plait.privacy.noise import KeyedNoise, Noise
 from plait.privacy.policy import Policy
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2, Penalty
-from plait.training.session import ConvergenceWarning, Problem, Session
+from plait.training.assembly import RunSpec
+from plait.training.session import ConvergenceWarning, Session
 from plait.training.stopping import Stopping
+from plait.training.under_policy import choose
 
 TARGET = "helper"
-KNOWN_ROWS = 60
-ALPHA = 1e-3
+KNOWN_ROWS = 60  # rows that the attacker knows: more than the 57 columns of the widest helper (a9a)
+ALPHA = 1e-3  # strength of L2, per row: a usual value for standardised columns
 
 
 @dataclass(frozen=True)
@@ -109,27 +111,25 @@ def measure(setting: Setting, own: Array, helper: Array, labels: Array) -> Expos
         taps.append(Wiretap(transport))
         return taps[-1]
 
-    loss, seen, softness = setting.policy.protect_labels(Logistic(), 2 * labels - 1)
-    penalties = setting.policy.steadied(_penalties(parts), {p.name: p.matrix for p in parts}, softness)
-    problem = Problem(parts, seen, np.full(labels.size, 1 / labels.size), loss, penalties, fit_intercept=False)
+    loss, names = Logistic(), tuple(part.name for part in parts)
+    penalties: dict[str, Penalty] = {name: L2(ALPHA) for name in names}
+    protections = setting.policy.protections(names, loss)
+    method = choose(setting.method, protections, penalties).method
     stopping = Stopping(max_rounds=setting.rounds, tol=1e-12, guarded=False)
+    spec = RunSpec(penalties, method, stopping, False, protections, setting.policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoGuaranteeWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        Session(problem, setting.policy, setting.method, stopping, wire=tap).train()
+        Session(spec, parts, 2 * labels - 1, tap=tap).train()
     heard = next((t for t in taps if t.shares), None)
     return Exposure(
         setting.name,
-        _labels_found(heard, seen, labels),
+        _labels_found(heard, taps[-1].broadcasts[0], labels),
         0.0 if heard is None else column_space_revealed(np.column_stack(heard.shares), helper),
         0.0 if heard is None else _records_found(heard.shares, helper),
         0 if heard is None else len(heard.shares),
-        setting.policy.guarantee(problem.names).splitlines()[-1],
+        protections.guarantee.splitlines()[-1],
     )
-
-
-def _penalties(parts: Sequence[Part]) -> dict[str, Penalty]:
-    return {part.name: L2(ALPHA) for part in parts}
 
 
 def _labels_found(heard: Wiretap | None, told: Array, labels: Array) -> float:

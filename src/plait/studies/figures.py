@@ -1,10 +1,11 @@
 """Pictures, drawn without a display and written whole or not at all."""
 
-import os
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from plait._files import write_atomically
 from plait.errors import SettingError
 from plait.studies.demo import Curve, Score
 
@@ -42,7 +43,7 @@ def _draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
     longest = max(len(c.gaps) for c in curves)
     axes.set_xlim(0, 1.45 * longest)  # room for the names at the ends of the curves
     axes.set_xticks(range(0, longest + 1, max(longest // 6, 1)))
-    axes.set_xlabel("rounds (in each, a party sends and receives one number per sample)")
+    axes.set_xlabel("rounds (in each, a party sends and receives one number per row)")
     axes.set_ylabel("gap to the pooled optimum, relative")
     axes.set_title("How fast three parties reach the pooled optimum", loc="left", color=_INK)
     axes.grid(True, which="major", color="#e6e8eb")
@@ -69,15 +70,11 @@ def _plain(axes: Any) -> None:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write beside the target, then rename: an interrupted run leaves no half picture."""
+    """Write the picture in the format that its name ends in; an interrupted run leaves no half picture."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix.lstrip("."))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            figure.savefig(partial, format=path.suffix.lstrip("."))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_atomically(path, picture.getvalue())
     except OSError as error:
         raise SettingError(
             f"the output folder must be one that can be written to. Found {path.parent}: {error.strerror}. "

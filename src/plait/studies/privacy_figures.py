@@ -11,11 +11,11 @@ from plait.studies.privacy_preview import Preview
 _COLOURS = ("#c8553d", "#e0a458", "#3066be")
 _INK = "#2b2d33"
 _MEASURES = (("labels", "labels that a helper learns"), ("column_space", "column space that the coordinator learns"),
-             ("records", "records that it reconstructs from 60 known ones"))  # fmt: skip
+             ("records", "rows that it reconstructs from 60 known ones"))  # fmt: skip
 
 
 def draw_exposures(found: Sequence[Exposure], path: Path) -> Path:
-    """For every protection, the part of labels, column space and records that attacks recovered."""
+    """For every protection, the part of labels, column space and rows that attacks recovered."""
     figure = _figure(width=10.5, height=1.6 + 0.75 * len(found))
     axes = figure.subplots()
     for k, (field, label) in enumerate(_MEASURES):

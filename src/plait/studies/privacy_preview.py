@@ -1,16 +1,15 @@
 """Expected loss against epsilon, by simulation on data that is public: nothing private is spent to choose epsilon."""
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
 
 from plait._types import Array
-from plait.errors import InputError, SettingError
+from plait.data.datasets import load
+from plait.errors import SettingError
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.noise import KeyedNoise
@@ -48,18 +47,10 @@ def breast_cancer() -> Sample:
 
 
 def a9a() -> Sample:
-    """32,561 adults, 66 and 57 columns, as in the paper; needs PLAIT_DATA."""
-    import lzma
-
-    from sklearn.datasets import load_svmlight_file
-
-    path = Path(os.environ.get("PLAIT_DATA", "")) / "a9a" / "a9a.xz"
-    if not path.exists():
-        raise InputError("a9a must lie in PLAIT_DATA/a9a/a9a.xz. Found none. Set PLAIT_DATA, or leave out --data a9a.")
-    with lzma.open(path) as file:
-        features, labels = load_svmlight_file(file, n_features=123)
-    x = features.toarray()
-    return Sample.of("a9a", x[:, :66], x[:, 66:], (labels > 0).astype(np.float64))
+    """32,561 adults, 66 and 57 columns, as in the paper."""
+    data = load("a9a")
+    own, helper = (data.parts[party].toarray() for party in ("A", "B"))
+    return Sample.of("a9a", own, helper, (data.y > 0).astype(np.float64))
 
 
 def synthetic(records: int, own: int, helper: int) -> Sample:

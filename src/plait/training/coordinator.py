@@ -13,12 +13,14 @@ from plait.training.protected import Protected
 class Coordinator:
     """Says what to send next and takes the answers."""
 
-    def __init__(self, task: Task, method: Method, wire: str = "float64", protected: Protected | None = None) -> None:
+    def __init__(
+        self, task: Task, method: Method, precision: str = "float64", protected: Protected | None = None
+    ) -> None:
         self.task = task
         self.method = method
         self._side = method.coordinator_side(task)
         self._state = self._side.start()
-        self._lines = dict.fromkeys(task.parties, Line(wire))
+        self._lines = dict.fromkeys(task.parties, Line(precision))
         self._protected = protected
 
     def requests(self) -> dict[str, Broadcast]:

@@ -2,31 +2,100 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from plait._checks import need_type
 from plait._types import Array
-from plait.data.parts import Part, read_labels, read_parts, read_weights
+from plait.data.parts import Part, in_columns, read_labels, read_parts, read_weights
+from plait.data.row_index import check_index
 from plait.errors import InputError, SettingError
 from plait.methods.base import Method
+from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
 from plait.problem.features import clip_rows
-from plait.problem.losses import Logistic, Loss
-from plait.problem.penalties import L2, Penalty
+from plait.problem.losses import Loss
+from plait.problem.penalties import Penalty
+from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, loss_of, penalty_of
 from plait.protection.modes import Protection
+from plait.training.assembly import RunSpec
+from plait.training.fit_file import load_fields, save_fields
 from plait.training.history import History
 from plait.training.loop import Observer
-from plait.training.precision import need_wire
-from plait.training.session import ConvergenceWarning, Problem, Session, Trace
+from plait.training.precision import DEFAULT_PRECISION, need_precision
+from plait.training.protected import protect, protected_form
+from plait.training.session import ConvergenceWarning, Session, Trace
 from plait.training.stopping import Stopping
+from plait.training.under_policy import choose
 
-__all__ = ["ConvergenceWarning", "Fit", "fit"]
+__all__ = ["Coefficient", "ConvergenceWarning", "Fit", "fit"]
+
+FIT_INTERCEPT = True
+"""The default everywhere: an unpenalised constant rarely hurts, and a model without one is rarely meant."""
 
 
-@dataclass(frozen=True)
+class Coefficient(NamedTuple):
+    """One weight of a model, and where it belongs.
+
+    Parameters
+    ----------
+    party : str
+        Who holds the column and the weight.
+    column : str
+        The name of the column; its position where the table has no names.
+    weight : float
+        The weight.
+    label : object, default=None
+        The class that the weight speaks for, where a classifier has more than two.
+    """
+
+    party: str
+    column: str
+    weight: float
+    label: Any = None
+
+
+@dataclass(frozen=True, repr=False)
 class Fit:
-    """A trained model: each party's weights, the intercept, and how the run went."""
+    """A trained model: each party's weights, the intercept, and how the run went.
+
+    `plait.fit` makes it.
+
+    Parameters
+    ----------
+    weights : list of ndarray or dict of str to ndarray
+        The weights of every party, each of shape (d_m,); a list or a dict as the parts were.
+    intercept : float
+        The constant b; 0 where none was fitted.
+    objective : float
+        Mean loss and penalties at these weights.
+    rounds : int
+        How many rounds the run took.
+    converged : bool
+        Whether the run reached what it was to stop at, and not only a limit of rounds or time.
+    reason : str
+        Why the run ended, in words.
+    history : History
+        One record per round.
+    method : Method
+        The method that was used.
+    choice : str
+        Why this method, in words.
+    loss : Loss
+        The loss that was minimised.
+    columns : dict of str to tuple of str, default={}
+        The names of every party's columns.
+    guarantee : str, default=""
+        What the run protects, in words: one line per party.
+    clip : dict of str to float, default={}
+        Where rows of private parties are clipped, in training and in scoring.
+    released : dict of str to ndarray, default={}
+        Noisy scores of the training rows that a private party released, where it was asked to.
+    protection : str, default=""
+        What a protected run has shown, in words and numbers; empty where nothing was protected.
+    """
 
     weights: list[Array] | dict[str, Array]
     intercept: float
@@ -38,82 +107,225 @@ class Fit:
     method: Method
     choice: str
     loss: Loss
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     guarantee: str = ""
     clip: Mapping[str, float] = field(default_factory=dict)
-    """Where rows of private parties are clipped, in training and in scoring."""
     released: Mapping[str, Array] = field(default_factory=dict)
-    """Noisy scores of the training rows that a private party released, where it was asked to."""
     protection: str = ""
-    """What a protected run has shown, in words and numbers; empty where nothing was protected."""
+
+    def __repr__(self) -> str:
+        widths = ", ".join(f"{name}: {x.size} columns" for name, x in self._named().items())
+        ended = "converged" if self.converged else "not converged"
+        return (
+            f"Fit({self.loss!r} by {self.method!r}; {widths}; objective {self.objective:.6g}, "
+            f"{ended} after {self.rounds} rounds: {self.reason})"
+        )
+
+    def _named(self) -> dict[str, Array]:
+        """Party name -> weights (d_m,)."""
+        if isinstance(self.weights, dict):
+            return self.weights
+        return {f"party {i}": x for i, x in enumerate(self.weights)}
+
+    def coefficients(self) -> list[Coefficient]:
+        """Every weight with its party and column; `pandas.DataFrame(fit.coefficients())` is a table of them.
+
+        Returns
+        -------
+        list of Coefficient
+            Named tuples (party, column, weight, label), party by party in the order of training.
+        """
+        return [
+            Coefficient(name, column, float(weight))
+            for name, x in self._named().items()
+            for column, weight in zip(self.columns.get(name) or map(str, range(x.size)), x, strict=True)
+        ]
 
     def scores(self, parts: Any) -> Array:
-        """z = sum_m D_m x_m + b for new rows (N,); parts as in `plait.fit`."""
-        read = read_parts(parts)
-        named = isinstance(self.weights, dict)
-        weights = (
-            self.weights if isinstance(self.weights, dict) else dict(zip(_names(read), self.weights, strict=False))
-        )
-        if len(read) != len(self.weights) or (named and set(_names(read)) != set(weights)):
-            expected = list(weights) if named else f"{len(self.weights)} parties, in the order of training"
+        """z = sum_m D_m x_m + b for new rows.
+
+        Parameters
+        ----------
+        parts : list or dict of tables (N, d_m)
+            As in `plait.fit`.  Columns with names are put into the order of training.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            One score per row.
+
+        Raises
+        ------
+        InputError
+            When parties, rows or columns are not those of training.
+        """
+        read, weights = read_parts(parts), self._named()
+        if len(read) != len(weights) or set(_names(read)) != set(weights):
+            expected = (
+                list(weights) if isinstance(self.weights, dict) else f"{len(weights)} parties, in the order of training"
+            )
             raise InputError(f"parts must come from {expected}. Found {list(_names(read))}.")
         total = np.full(read[0].matrix.shape[0], self.intercept)
         for part in read:
-            if part.matrix.shape[1] != weights[part.name].size:
-                raise InputError(
-                    f"party {part.name!r} must bring the {weights[part.name].size} columns it was trained on. "
-                    f"Found {part.matrix.shape[1]}."
-                )
-            total += clip_rows(part.matrix, self.clip.get(part.name)) @ weights[part.name]
+            matrix = in_columns(part, weights[part.name].size, self.columns.get(part.name, ()))
+            total += clip_rows(matrix, self.clip.get(part.name)) @ weights[part.name]
         return total
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one JSON file, which `Fit.load` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; an older file there is replaced at once or not at all.
+
+        Raises
+        ------
+        StorageError
+            When the loss or the method is not one of plait's own.
+        """
+        save_fields(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fit":
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Fit
+            The same model, number for number.
+
+        Raises
+        ------
+        StorageError
+            When there is no such file, or it is damaged or of another version.
+        """
+        return cls(**load_fields(cls, Path(path)))
 
 
 def fit(
     parts: Sequence[Any] | Mapping[str, Any],
     y: Any,
     *,
-    loss: Loss | None = None,
-    penalty: Penalty | Sequence[Penalty] | Mapping[str, Penalty] | None = None,
-    method: Method | str = "auto",
+    loss: Loss | str = DEFAULT_LOSS,
+    penalty: Penalty | str | Sequence[Penalty | str] | Mapping[str, Penalty | str] = DEFAULT_PENALTY,
+    alpha: float | None = None,
+    method: Method | str = AUTO,
     stopping: Stopping | None = None,
-    fit_intercept: bool = False,
+    fit_intercept: bool = FIT_INTERCEPT,
     sample_weight: Any = None,
     callbacks: Sequence[Observer] = (),
-    seed: int = 0,
     privacy: Any = None,
     trace: Trace | None = None,
-    wire: str = "float64",
-    protection: Protection | str | None = None,
+    precision: str = DEFAULT_PRECISION,
+    protection: Protection | str = "plain",
 ) -> Fit:
     """Train one linear model over the columns of all parties.
 
         minimise   mean_i loss(z_i; y_i) + sum_m penalty_m(x_m),     z = sum_m D_m x_m + b
 
-    parts          a list of matrices (N, d_m), or a dict name -> matrix: NumPy, SciPy sparse, pandas or polars
-    y              labels (N,)
-    method         a method, or "auto" for the one that needs the fewest rounds; fit.choice says which and why
-    penalty        one for all parties, or one per party (list or dict like parts)
-    callbacks      each is called with the record of every round, as it happens
-    seed           makes methods that draw random numbers repeat
-    privacy        a mechanism for all parties, one per party (list or dict like parts), or a plait.privacy.Policy;
-                   fit.guarantee says in words what it protects, and None is plait.privacy.NoPrivacy()
-    wire           "float32" sends half the bytes, "int16" a quarter; the weights stay as exact as the tolerance asks
-    protection     "labels": parties learn D_m^T g and never g, so not the labels; "sums": also the coordinator learns
-                   only sums over the parties; or a plait.protection.modes.Protection.  Experimental
-    trace          called after every round with its number and every party's weights, which only a simulation can see
+    Parameters
+    ----------
+    parts : list or dict of tables (N, d_m)
+        One table per party: NumPy, SciPy sparse, pandas or polars.  A dict names the parties.  All tables hold the
+        same rows in the same order.
+    y : array-like of shape (N,)
+        Labels: -1/+1 or 0/1 for the losses of classifiers, numbers for the others.
+    loss : Loss or str, default="logistic"
+        A loss such as `plait.Huber(2.0)`, or its name: "logistic", "squared", "squared-hinge", "hinge", "huber",
+        "poisson", "pinball" or "cauchy".
+    penalty : Penalty or str, or a list or dict of them, default="l2"
+        One for all parties, or one per party (a list or dict like `parts`): a penalty such as `plait.L1(0.1)`, or its
+        name: "l2", "l1", "none", "elastic-net", "log", "box", "ball" or "non-negative".
+    alpha : float, default=None
+        The strength of penalties that are given by name; None is 1e-4.
+    method : Method or str, default="auto"
+        How to train: a method such as `plait.Proximal(rho=1.0)`, or its name: "subspace", "augmented", "proximal",
+        "jacobi", "gauss-seidel" or "sgd".  "auto" takes the one with the fewest rounds; `Fit.choice` says why.
+    stopping : Stopping, default=None
+        When to stop; None is `plait.Stopping()`.
+    fit_intercept : bool, default=True
+        Add a constant b that is not penalised.
+    sample_weight : array-like of shape (N,), default=None
+        How much every row counts; None counts them alike.
+    callbacks : list of callables, default=()
+        Each is called with the record (`plait.Round`) of every round, as it happens.
+    privacy : mechanism, list or dict of mechanisms, or Policy, default=None
+        A mechanism of `plait.privacy` for all parties, one per party, or a policy.  None protects nothing.
+        `Fit.guarantee` says in words what is protected.
+    trace : callable, default=None
+        Called after every round with its number and a dict of all parties' weights, which only a simulation can see.
+    precision : str, default="float64"
+        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.  The
+        weights become as exact as the tolerance asks.
+    protection : str or Protection, default="plain"
+        "labels": parties learn D_m^T g and never g, so not the labels.  "sums": also the coordinator learns only sums
+        over the parties.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
+
+    Returns
+    -------
+    Fit
+        The weights, the intercept, and how the run went.
+
+    Raises
+    ------
+    InputError
+        When tables or labels cannot be used: missing numbers, other rows at another party, text.
+    SettingError
+        When an option has an impossible value, or two do not go together.
+    DivergedError
+        When the run moves away from every solution.
+
+    Examples
+    --------
+    >>> import numpy as np, plait
+    >>> rng = np.random.default_rng(0)
+    >>> bank, shop = rng.normal(size=(500, 3)), rng.normal(size=(500, 2))
+    >>> repaid = bank[:, 0] + shop[:, 1] + rng.logistic(size=500) > 0
+    >>> model = plait.fit({"bank": bank, "shop": shop}, repaid, penalty="l2", alpha=1e-3)
+    >>> model.converged, [c.party for c in model.coefficients()]
+    (True, ['bank', 'bank', 'bank', 'shop', 'shop'])
     """
-    need_wire(wire)
-    shield = Protection.of(protection)
-    read = read_parts(parts)
-    loss = Logistic() if loss is None else loss
+    need_precision(precision)
+    need_type("fit_intercept", fit_intercept, bool)
+    observers, trace = _callables("callbacks", callbacks), None if trace is None else _callable("trace", trace)
     stopping = Stopping() if stopping is None else stopping
-    policy = Policy.of(privacy)
+    need_type("stopping", stopping, Stopping)
+    chosen = loss_of(loss)
+    read = read_parts(parts)
     rows = read[0].matrix.shape[0]
-    labels = loss.labels(read_labels(y, rows))
-    loss, labels, softness = policy.protect_labels(loss, labels)
-    penalties = policy.steadied(_penalties(penalty, read), {p.name: p.matrix for p in read}, softness)
-    problem = Problem(read, labels, read_weights(sample_weight, rows), loss, penalties, fit_intercept)
-    session = Session(problem, policy, method, stopping, tuple(callbacks), trace, precision=wire, protection=shield)
-    done = session.train()
+    check_index(parts, {"y": y, "sample_weight": sample_weight})
+    labels = chosen.labels(read_labels(y, rows))
+    weights = None if sample_weight is None else read_weights(sample_weight, rows)
+    penalties = _penalties(penalty, alpha, read)
+    policy = Policy.of(privacy)
+    protections = policy.protections(_names(read), chosen)
+    choice = choose(method, protections, penalties)
+    shield, method_used = Protection.of(protection), choice.method
+    protected = None
+    if shield is not None:
+        if protections.protecting or protections.labels or precision != "float64":
+            raise SettingError(
+                "protection goes with no privacy mechanism and precision 'float64' so far. Leave one out."
+            )
+        method_used = protected_form(choice.method, shield, _names(read))
+        protected = protect(shield, {part.name: part.matrix for part in read}, rows)
+    spec = RunSpec(
+        penalties,
+        method_used,
+        stopping,
+        bool(fit_intercept),
+        protections,
+        policy,
+        precision=precision,
+        weighted=weights is not None,
+    )
+    done = Session(spec, read, labels, weights, observers, trace, protected=protected).train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,
@@ -122,13 +334,14 @@ def fit(
         converged=done.outcome.reason.converged,
         reason=done.outcome.reason.text,
         history=done.outcome.history,
-        method=done.choice.method,
-        choice=done.choice.reason,
-        loss=loss,
-        guarantee=policy.guarantee(problem.names),
-        clip=done.clip,
+        method=choice.method,
+        choice=choice.reason if shield is None else f"{choice.reason}; {shield.mode} protected",
+        loss=protections.loss,
+        columns={part.name: part.columns for part in read},
+        guarantee=protections.guarantee,
+        clip=protections.clip,
         released=done.released,
-        protection=done.protection,
+        protection="" if protected is None else protected.statement,
     )
 
 
@@ -136,29 +349,44 @@ def _names(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(part.name for part in parts)
 
 
-def _penalties(given: Any, parts: Sequence[Part]) -> dict[str, Penalty]:
+def _callables(what: str, given: Any) -> tuple[Observer, ...]:
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise SettingError(f"{what} must be a list of functions of one plait.Round. Found {given!r}.")
+    return tuple(_callable(f"{what}[{i}]", each) for i, each in enumerate(given))
+
+
+def _callable(what: str, given: Any) -> Any:
+    if not callable(given):
+        raise SettingError(f"{what} must be a function, or another object that can be called. Found {given!r}.")
+    return given
+
+
+def _penalties(given: Any, alpha: float | None, parts: Sequence[Part]) -> dict[str, Penalty]:
     """One penalty per party, each checked against the party's width."""
-    names = _names(parts)
-    if given is None:
-        given = L2(1e-4)
-    if isinstance(given, Penalty):
-        chosen = dict.fromkeys(names, given)
-    elif isinstance(given, Mapping):
-        if set(given) != set(names):
-            raise SettingError(f"penalty must name exactly the parties {list(names)}. Found {list(given)}.")
-        chosen = {name: given[name] for name in names}
-    elif not isinstance(given, Sequence):
-        raise SettingError(f"penalty must be a penalty, or one per party. Found {given!r}. Write plait.L2(0.1), say.")
-    else:
-        listed = list(given)
-        if len(listed) != len(names):
-            raise SettingError(f"there must be one penalty, or one per party ({len(names)}). Found {len(listed)}.")
-        chosen = dict(zip(names, listed, strict=True))
+    chosen = {part.name: one for part, one in zip(parts, _one_each(given, alpha, _names(parts)), strict=True)}
     for part in parts:
-        if not isinstance(chosen[part.name], Penalty):
-            raise SettingError(f"the penalty of party {part.name!r} must be a penalty. Found {chosen[part.name]!r}.")
         try:
             chosen[part.name].check(part.matrix.shape[1])
         except InputError as error:
             raise InputError(f"party {part.name!r}: {error}") from None
     return chosen
+
+
+def _one_each(given: Any, alpha: float | None, names: tuple[str, ...]) -> list[Penalty]:
+    """The penalties in the order of the parties; `alpha` goes to those that are given by name."""
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise SettingError(f"penalty must name exactly the parties {list(names)}. Found {list(given)}.")
+        listed = [given[name] for name in names]
+    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        listed = list(given)
+        if len(listed) != len(names):
+            raise SettingError(f"there must be one penalty, or one per party ({len(names)}). Found {len(listed)}.")
+    else:
+        return [penalty_of(given, alpha)] * len(names)
+    if alpha is not None and not any(isinstance(each, str) for each in listed):
+        raise SettingError("alpha goes with penalties that are given by name. Found penalty objects. Leave out alpha.")
+    return [
+        penalty_of(each, alpha if isinstance(each, str) else None, f"the penalty of party {name!r}")
+        for name, each in zip(names, listed, strict=True)
+    ]

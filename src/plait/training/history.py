@@ -12,12 +12,30 @@ from plait.errors import PlaitError
 class Round:
     """The state after one round.
 
-    objective     mean loss + penalties at the parties' weights
-    primal        scores that disagree with their copy z, relative
-    dual          what parties took the total to be and what it became, relative
-    lyapunov      the paper's V^t
-    seconds       since the run began
-    numbers_*, bytes_*   what crossed the wire in this round, over all parties
+    Parameters
+    ----------
+    round : int
+        The number of the round, from 1; 0 is the state before.
+    objective : float, default=nan
+        Mean loss and penalties at the parties' weights.
+    primal : float, default=nan
+        How far scores are from their copy z, relative.
+    dual : float, default=nan
+        How far the total is from what parties took it to be, relative.
+    lyapunov : float, default=nan
+        The paper's V^t.
+    rho : float, default=nan
+        The penalty parameter of ADMM.
+    seconds : float, default=0.0
+        Time since the run began.
+    numbers_down : int, default=0
+        Numbers that the coordinator sent in this round, to all parties.
+    numbers_up : int, default=0
+        Numbers that the parties sent.
+    bytes_down : int, default=0
+        Bytes that the coordinator sent.
+    bytes_up : int, default=0
+        Bytes that the parties sent.
     """
 
     round: int
@@ -34,7 +52,15 @@ class Round:
 
 
 class History(Sequence[Round]):
-    """The rounds of a run, and the state before the first one."""
+    """The rounds of a run, and the state before the first one.
+
+    Parameters
+    ----------
+    start : Round
+        The state before the first round.
+    rounds : list of Round
+        The rounds, in order.
+    """
 
     def __init__(self, start: Round, rounds: Sequence[Round]) -> None:
         self.start = start

@@ -26,7 +26,7 @@ class Party:
         name: str,
         block: Block,
         method: Method,
-        wire: str = "float64",
+        precision: str = "float64",
         opener: Opener | None = None,
         masker: Masker | None = None,
     ) -> None:
@@ -36,7 +36,7 @@ class Party:
         self.block = block
         self.lengths = method.lengths(block.features.rows)
         self._side = method.party_side(block)
-        self._standing = Standing(self._side.start(), Line(wire))
+        self._standing = Standing(self._side.start(), Line(precision))
 
     def handle(self, broadcast: Broadcast) -> Share:
         """Take one step and return what is sent to the coordinator."""
@@ -44,14 +44,14 @@ class Party:
         return share
 
     def _step(self, standing: Standing, broadcast: Broadcast) -> tuple[Standing, Share]:
-        if self._opener is not None:
+        if self._opener is not None and broadcast.round:  # a briefing, of round 0, is not encrypted
             broadcast = self._opener.open(broadcast)
         line, heard = standing.line.hear(broadcast)
         state, share = self._side.respond(standing.state, heard)
         line, said = line.say(share)
         if said is not share:
             state = self._side.arrived(state, line.read(said))
-        if self._masker is not None:
+        if self._masker is not None and broadcast.round:
             said = self._masker.mask(said, broadcast.closing)
         return Standing(state, line), said
 

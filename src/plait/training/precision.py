@@ -19,31 +19,32 @@ from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Message
 
-WIRES = ("float64", "float32", "int16")
-_STEPS = 32767
+PRECISIONS = ("float64", "float32", "int16")
+DEFAULT_PRECISION = "float64"
+_STEPS = 32767  # steps on either side of 0: the largest number that int16 holds
 
 M = TypeVar("M", bound=Message)
 
 
-def need_wire(wire: str) -> None:
-    """Raise SettingError for a way to travel that there is not."""
-    if wire not in WIRES:
-        raise SettingError(f"wire must be one of {', '.join(WIRES)}. Found {wire!r}.")
+def need_precision(precision: str) -> None:
+    """Raise SettingError unless `precision` names a number format."""
+    if not isinstance(precision, str) or precision not in PRECISIONS:
+        raise SettingError(f"precision must be one of {', '.join(PRECISIONS)}. Found {precision!r}.")
 
 
 @dataclass(frozen=True)
 class Line:
     """One end of a line: how vectors leave it, and the last ones (N,) heard and said, where changes are sent."""
 
-    wire: str = "float64"
+    precision: str = "float64"
     heard: Array | None = None
     said: Array | None = None
 
     def say(self, message: M) -> tuple["Line", M]:
         """The line after this message, and the message as it travels."""
-        if message.vector is None or self.wire == "float64":
+        if message.vector is None or self.precision == "float64":
             return self, message
-        if self.wire == "float32":
+        if self.precision == "float32":
             return self, replace(message, vector=_typed(message.vector, np.float32))
         sent = _shortened(message, self.said)
         return replace(self, said=_read(sent, self.said)), sent
@@ -58,7 +59,7 @@ class Line:
             return self, message
         vector = _read(message, self.heard)
         read = message if vector is message.vector else replace(message, vector=vector, change=False)
-        return (replace(self, heard=vector) if self.wire == "int16" else self), read
+        return (replace(self, heard=vector) if self.precision == "int16" else self), read
 
 
 def _shortened(message: M, before: Array | None) -> M:

@@ -14,7 +14,7 @@ from plait.messages import Broadcast, Share, Transport
 from plait.methods.base import Method, Task, vector_of
 from plait.methods.private.pass_messages import FOLDS, Step, Tagged, held_out, kept_weights, say
 from plait.privacy.mechanisms.helper_fit import best_constant
-from plait.privacy.mechanisms.helper_mixing import Sketch, bucket_count, shares
+from plait.privacy.mechanisms.helper_mixing import Sketch, bucket_count, mixing_factors
 from plait.training.coordinator import Coordinator
 from plait.training.history import History, Round
 from plait.training.loop import Observer, Outcome, run
@@ -40,7 +40,7 @@ class PrivatePass:
     helpers    the parties that protect their features
     method     how the other parties train
     stopping   when each of their trainings ends
-    offset     whether helpers get the other parties' score of each record
+    offset     whether helpers get the other parties' score of each row
     """
 
     task: Task
@@ -77,7 +77,7 @@ class PrivatePass:
         return coordinator, run(coordinator, Tagged(talk, step), self.stopping)
 
     def _out_of_fold(self, talk: "_Talk") -> Array:
-        """Each record's score by a model that did not see it: a model that overfits leaves no residual."""
+        """Each row's score by a model that did not see it: a model that overfits leaves no residual."""
         scores = np.zeros(self.task.rows)
         for step in range(1, FOLDS + 1):
             coordinator, _ = self._train(talk, step)
@@ -94,8 +94,8 @@ class PrivatePass:
         buckets = min(bucket_count(self.task.rows, mu, sensitivity) for _, mu, sensitivity in terms.values())
         found = talk.tell(self.helpers, say(Step.SKETCH, buckets))
         sketches = [Sketch(s[:-2], float(s[-2]), float(s[-1])) for s in (f.scalars for f in found.values())]
-        alpha = shares([float(energy) for energy, _, _ in terms.values()], sketches)
-        talk.exchange({name: say(Step.SHARE, a) for name, a in zip(found, alpha, strict=True)})
+        alpha = mixing_factors([float(energy) for energy, _, _ in terms.values()], sketches)
+        talk.exchange({name: say(Step.FACTOR, a) for name, a in zip(found, alpha, strict=True)})
 
 
 @dataclass

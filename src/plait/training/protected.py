@@ -125,7 +125,7 @@ class Protected:
     """What is shown, in words and numbers."""
 
 
-def protected_method(method: Method, protection: Protection, names: tuple[str, ...]) -> ProtectedSubspace:
+def protected_form(method: Method, protection: Protection, names: tuple[str, ...]) -> ProtectedSubspace:
     """The protected form of a method, or SettingError."""
     if not isinstance(method, Subspace):
         raise SettingError(

@@ -1,38 +1,38 @@
-"""The label party's side of any run, private or not, over any transport."""
+"""The driver of every run: simulated or deployed, private or not, over any transport."""
 
 from collections.abc import Sequence
 
 from plait.errors import SettingError
 from plait.messages import Transport
-from plait.methods.base import Method, Task
-from plait.privacy.policy import Policy
+from plait.training.assembly import BriefedTask, RunSpec
 from plait.training.coordinator import Coordinator
 from plait.training.loop import Clock, Observer, run
 from plait.training.private_pass import Conducted, PrivatePass
 from plait.training.protected import Protected
-from plait.training.stopping import Stopping
-from plait.training.under_policy import helpers, limits
+from plait.training.under_policy import limits
 
 
 def conduct(
-    task: Task,
-    method: Method,
-    policy: Policy,
-    stopping: Stopping,
+    spec: RunSpec,
+    assembled: BriefedTask,
     transport: Transport,
     observers: Sequence[Observer] = (),
-    wire: str = "float64",
     clock: Clock | None = None,
     protected: Protected | None = None,
 ) -> Conducted:
-    """Train by `method`; where some parties are helpers, the others do, and then comes a private pass."""
-    if wire != "float64" and policy.private:
+    """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass."""
+    protections = spec.protections
+    if spec.precision != "float64" and (protections.protecting or protections.labels):
         raise SettingError(
-            f'wire = "{wire}" would round what the ledger has charged for. Found a private run: leave it at "float64".'
+            f'precision = "{spec.precision}" would round what the ledger has charged for. Found a private run: '
+            'leave it at "float64".'
         )
-    limited = limits(policy, task.parties, stopping)
-    if learners := helpers(policy, task.parties):
-        return PrivatePass(task, learners, method, limited, policy.offset).run(transport, observers)
-    coordinator = Coordinator(task, method, wire, protected)
-    outcome = run(coordinator, transport, limited, observers, clock)
+    if assembled.briefing is not None:
+        transport.exchange(dict.fromkeys(spec.parties, assembled.briefing))
+    stopping = limits(protections, spec.stopping)
+    if protections.helpers:
+        one_pass = PrivatePass(assembled.task, protections.helpers, spec.method, stopping, protections.offset)
+        return one_pass.run(transport, observers)
+    coordinator = Coordinator(assembled.task, spec.method, spec.precision, protected)
+    outcome = run(coordinator, transport, stopping, observers, clock)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)

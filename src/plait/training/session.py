@@ -1,4 +1,4 @@
-"""One training session in this process: which protocol, under which privacy, and how it went."""
+"""One run with all parties and the coordinator in this process."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -6,55 +6,24 @@ from dataclasses import dataclass, field
 
 from plait._threads import blas_threads, workers
 from plait._types import Array
-from plait.data.parts import Part
-from plait.errors import SettingError
+from plait.data.parts import Part, equal_weights
 from plait.messages import Broadcast, Share, Transport
-from plait.methods.auto import Choice
-from plait.methods.base import Block, Method, Task
-from plait.privacy.ledger.release_gate import Book
-from plait.privacy.mechanisms.noisy_admm import MechanismA
-from plait.privacy.mechanisms.paper import PaperMechanism, PaperNoise, warn_no_guarantee
-from plait.privacy.policy import Mechanism, Policy, check_party
-from plait.problem.losses import Loss
-from plait.problem.penalties import Penalty
-from plait.protection.modes import Protection
+from plait.privacy.mechanisms.paper import NoGuaranteeWarning
+from plait.training.assembly import RunSpec, assemble_coordinator, assemble_party
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
-from plait.training.protected import Protected, protect, protected_method
+from plait.training.protected import Masker, Opener, Protected
 from plait.training.run import conduct
-from plait.training.stopping import Stopping
-from plait.training.under_policy import choose, party_method
 
-_SIDE_BY_SIDE, _SPARSE = 1 << 22, 10
-"""Stored numbers from which on it pays to let parties work side by side; those of sparse tables take longer each."""
+_SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by side: below, threads cost too much
+_SPARSE = 10  # one stored number of a sparse table takes about as long as this many of a dense one
 
 Trace = Callable[[int, dict[str, Array]], None]
 
 
 class ConvergenceWarning(UserWarning):
     """A run ended by its limit on rounds or time, before its tolerance was reached."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is to be trained: checked parts, labels and weights (N,), and one penalty per party."""
-
-    parts: tuple[Part, ...]
-    labels: Array
-    weights: Array
-    loss: Loss
-    penalties: Mapping[str, Penalty]
-    fit_intercept: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(part.name for part in self.parts)
-
-    @property
-    def task(self) -> Task:
-        """The coordinator's half."""
-        return Task(self.loss, self.labels, self.weights, self.names, self.fit_intercept)
 
 
 @dataclass(frozen=True)
@@ -67,106 +36,65 @@ class LinearModel:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, how its run went, and what privacy adds to it."""
+    """A model, how its run went, and the noisy scores that helpers released, where they were asked to."""
 
     model: LinearModel
     outcome: Outcome
-    choice: Choice
-    clip: Mapping[str, float] = field(default_factory=dict)
     released: Mapping[str, Array] = field(default_factory=dict)
-    protection: str = ""
-    """What a protected run has shown, in words and numbers."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A problem, who protects what, and the options of the run."""
+    """A run with everybody in this process.
 
-    problem: Problem
-    policy: Policy
-    method: Method | str
-    stopping: Stopping
+    parts       the parties' checked tables
+    labels      (N,), in the loss's own form
+    weights     sample weights (N,) that sum to 1; None where all records count alike
+    protected   both ends of a protected run; None where nothing is encrypted
+    tap         puts something between the coordinator and its parties: a wiretap, say
+    """
+
+    spec: RunSpec
+    parts: tuple[Part, ...]
+    labels: Array
+    weights: Array | None = None
     observers: tuple[Observer, ...] = ()
     trace: Trace | None = None
-    wire: Callable[[Transport], Transport] = lambda transport: transport
-    """Puts something between the coordinator and its parties: a wiretap, say."""
-    precision: str = "float64"
-    """In which numbers vectors travel; see `plait.training.precision`."""
-    protection: Protection | None = None
-    """What parties and coordinator hide from each other; see `plait.protection`."""
+    tap: Callable[[Transport], Transport] = lambda transport: transport
+    protected: Protected | None = None
 
     def train(self) -> Trained:
-        """Train under the policy; warn where nothing is guaranteed or the tolerance was not reached."""
-        mechanisms = self.policy.mechanisms(self.problem.names)
-        for part in self.problem.parts:
-            check_party(part.name, mechanisms[part.name], part.matrix)
-        books = {p.name: self.policy.book(p.name, p.matrix, mechanisms[p.name]) for p in self.problem.parts}
-        choice = self._choice()
-        protected = self._protected()
-        parties = {p.name: self._party(p, books[p.name], choice.method, protected) for p in self.problem.parts}
+        """Train; warn where nothing is guaranteed or the tolerance was not reached."""
+        equal = equal_weights(self.labels.size)
+        parties = {
+            p.name: assemble_party(self.spec, p.name, p.features, equal, *self._ends(p.name)) for p in self.parts
+        }
+        coordinator = assemble_coordinator(self.spec, self.labels, self.weights)
         with blas_threads(1), workers(len(parties)) as pool:
-            features = [part.features for part in self.problem.parts]
-            large = sum(f.stored * (_SPARSE if f.sparse else 1) for f in features) >= _SIDE_BY_SIDE
-            transport = self.wire(InProcess({n: p.handle for n, p in parties.items()}, pool if large else None))
+            handlers = {name: party.handle for name, party in parties.items()}
+            transport = self.tap(InProcess(handlers, pool if self._large else None))
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace)
-            done = conduct(
-                self.problem.task,
-                choice.method,
-                self.policy,
-                self.stopping,
-                transport,
-                self.observers,
-                self.precision,
-                protected=protected,
-            )
-        self._warn(mechanisms, done.outcome)
+            done = conduct(self.spec, coordinator, transport, self.observers, protected=self.protected)
+        self._warn(done.outcome)
         model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
-        statement = "" if protected is None else protected.statement
-        return Trained(model, done.outcome, choice, self.policy.clips(self.problem.names), done.released, statement)
+        return Trained(model, done.outcome, done.released)
 
-    def _protected(self) -> Protected | None:
-        """Both ends of the protection, after every party has checked what its columns would show."""
-        if self.protection is None:
-            return None
-        if self.policy.private or self.precision != "float64":
-            raise SettingError(
-                "protection goes with no privacy mechanism and wire = 'float64' so far. Found another. Leave one out."
-            )
-        tables = {part.name: part.matrix for part in self.problem.parts}
-        return protect(self.protection, tables, self.problem.labels.size)
+    def _ends(self, name: str) -> tuple[Opener | None, Masker | None]:
+        if self.protected is None:
+            return None, None
+        return self.protected.openers[name], self.protected.maskers.get(name)
 
-    def _party(self, part: Part, book: Book, method: Method, protected: Protected | None) -> Party:
-        problem = self.problem
-        block = Block(part.features, problem.penalties[part.name], problem.loss, problem.weights)
-        own = party_method(method, self.policy, problem.names, book, block)
-        if protected is None:
-            return Party(part.name, block, own, self.precision)
-        masker = protected.maskers.get(part.name)
-        return Party(part.name, block, own, opener=protected.openers[part.name], masker=masker)
+    @property
+    def _large(self) -> bool:
+        features = [part.features for part in self.parts]
+        return sum(f.stored * (_SPARSE if f.sparse else 1) for f in features) >= _SIDE_BY_SIDE
 
-    def _choice(self) -> Choice:
-        chosen = self._unprotected_choice()
-        if self.protection is None:
-            return chosen
-        method = protected_method(chosen.method, self.protection, self.problem.names)
-        return Choice(method, f"{chosen.reason}; {self.protection.mode} protected")
-
-    def _unprotected_choice(self) -> Choice:
-        problem, method = self.problem, self.method
-        if method == "auto":
-            return choose(self.policy, problem.names, problem.loss, problem.penalties)
-        if not isinstance(method, Method):
-            raise SettingError(f'method must be "auto" or a plait method such as plait.Subspace(). Found {method!r}.')
-        method.check(problem.loss, problem.penalties)
-        return Choice(method, f"{type(method).__name__}: as asked")
-
-    def _warn(self, mechanisms: Mapping[str, Mechanism], outcome: Outcome) -> None:
-        for mechanism in mechanisms.values():
-            if isinstance(mechanism, PaperMechanism | PaperNoise):
-                warn_no_guarantee(mechanism)
-                return
-        if not outcome.reason.converged and not any(isinstance(m, MechanismA) for m in mechanisms.values()):
+    def _warn(self, outcome: Outcome) -> None:
+        protections = self.spec.protections
+        if protections.warning is not None:
+            warnings.warn(protections.warning, NoGuaranteeWarning, stacklevel=4)
+        elif not outcome.reason.converged and protections.max_rounds is None:
             warnings.warn(
                 f"the run ended before its tolerance was reached: {outcome.reason.text}. "
                 "Allow more rounds, or loosen Stopping(tol).",
@@ -186,6 +114,6 @@ class _Traced:
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
         shares = self.inner.exchange(requests)
         first = next(iter(requests.values()))
-        if not first.closing:
+        if first.round and not first.closing:  # a briefing comes before round 1
             self.trace(first.round, {name: party.weights for name, party in self.parties.items()})
         return shares

@@ -5,25 +5,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plait._checks import need_types
 from plait.errors import DivergedError, SettingError
 from plait.methods.base import Measured
 
-_PATIENCE = 5
-_EXPLODED = 1e3
-_SLACK = 1e-3
-_WORSE = 0.05  # a good start may be close to the optimum, and a convergent run pass above it for a while
+_PATIENCE = 5  # rounds: the residuals of the last five are compared with those of the five before
+_EXPLODED = 1e3  # times the objective's size at the start: with residuals that did not fall, a run is lost
+_SLACK = 1e-3  # of the objective's size: what rounding and a loose inner solution may add
+_WORSE = 0.05  # of its size: a convergent run may pass above a start close to the optimum for a while
 
 
 @dataclass(frozen=True)
 class Stopping:
     """End a run when any of these is reached.
 
-    max_rounds    this many rounds
-    tol           both relative residuals at or below this
-    max_seconds   this much time
-    lyapunov      V^t at or below this
-    objective     an objective at or below this
-    guarded       raise DivergedError when a run goes wrong; noise that was added on purpose looks like that
+    Parameters
+    ----------
+    max_rounds : int, default=200
+        End after this many rounds.
+    tol : float, default=1e-6
+        End when both relative residuals are at or below this.
+    max_seconds : float, default=None
+        End after this time.
+    lyapunov : float, default=None
+        End when the paper's V^t is at or below this.
+    objective : float, default=None
+        End when the objective is at or below this.
+    guarded : bool, default=True
+        Raise DivergedError when a run goes wrong; noise that was added on purpose looks like that.
     """
 
     max_rounds: int = 200
@@ -34,6 +43,7 @@ class Stopping:
     guarded: bool = True
 
     def __post_init__(self) -> None:
+        need_types(self)
         if self.max_rounds < 1:
             raise SettingError(f"Stopping(max_rounds) must be at least 1. Found {self.max_rounds}.")
         if not self.tol >= 0:

@@ -1,57 +1,58 @@
 """What a policy means for a run: which method, which side each party plays, and when to stop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
 from plait.methods.auto import Choice, choose_method
-from plait.methods.base import Block, Method
+from plait.methods.base import Method
 from plait.methods.private.noisy_shares import guard
 from plait.methods.private.pass_parties import Protected, Unprotected
+from plait.methods.registry import method_of
 from plait.privacy.ledger.release_gate import Book
-from plait.privacy.mechanisms.noisy_admm import MechanismA
-from plait.privacy.mechanisms.paper import NoPrivacy, PaperMechanism, PaperNoise
-from plait.privacy.mechanisms.recommended import Recommended
-from plait.privacy.policy import Policy
-from plait.problem.losses import Loss
+from plait.privacy.mechanisms.base import DefaultMethod, Schedule
+from plait.privacy.policy import Protections
 from plait.problem.penalties import Penalty
 from plait.training.stopping import Stopping
 
 
-def helpers(policy: Policy, names: Sequence[str]) -> tuple[str, ...]:
-    """The parties that learn in a private pass."""
-    return tuple(name for name, m in policy.mechanisms(names).items() if isinstance(m, Recommended))
+def choose(asked: Method | str, protections: Protections, penalties: Mapping[str, Penalty]) -> Choice:
+    """The method that was asked for, or the one that "auto" stands for under these protections."""
+    method = method_of(asked)
+    if method is None:
+        return _automatic(protections, penalties)
+    method.check(protections.loss, penalties)
+    return Choice(method, f"{type(method).__name__}: as asked")
 
 
-def choose(policy: Policy, names: Sequence[str], loss: Loss, penalties: Mapping[str, Penalty]) -> Choice:
-    """`method="auto"` under a policy."""
-    mechanisms = policy.mechanisms(names).values()
-    if any(isinstance(m, MechanismA) for m in mechanisms):
+def _automatic(protections: Protections, penalties: Mapping[str, Penalty]) -> Choice:
+    if protections.default_method is DefaultMethod.FIXED_RHO:
         return Choice(Proximal(adaptive=False, acceleration=0), "Proximal, rho fixed: MechanismA needs it")
-    if any(isinstance(m, PaperMechanism | PaperNoise) for m in mechanisms):
+    if protections.default_method is DefaultMethod.PAPER:
         return Choice(Jacobi(), "Jacobi: the paper's algorithm, for the paper's noise")
-    if not helpers(policy, names):
-        return choose_method(loss, penalties)
-    unprotected = {name: penalty for name, penalty in penalties.items() if name not in helpers(policy, names)}
-    inner = choose_method(loss, unprotected).method
-    return Choice(inner, "Recommended: unprotected parties first, then one private pass")
+    unprotected = {name: penalty for name, penalty in penalties.items() if name not in protections.helpers}
+    choice = choose_method(protections.loss, unprotected)
+    if protections.helpers:
+        return replace(choice, reason="Recommended: unprotected parties first, then one private pass")
+    return choice
 
 
-def party_method(method: Method, policy: Policy, names: Sequence[str], book: Book, block: Block) -> Method:
-    """The method as the party of this book plays it."""
-    mechanism = policy.mechanisms(names)[book.party]
-    if isinstance(mechanism, Recommended):
-        sketch = len(helpers(policy, names)) > 1 and not policy.disjoint
-        return Protected(method, mechanism, book, sketch)
-    if not isinstance(mechanism, NoPrivacy):
-        return guard(method, mechanism, book, len(names), block)
-    return Unprotected(method) if helpers(policy, names) else method
+def unprotected_method(method: Method, protections: Protections) -> Method:
+    """The method as a party plays it that protects nothing."""
+    return Unprotected(method) if protections.helpers else method
 
 
-def limits(policy: Policy, names: Sequence[str], stopping: Stopping) -> Stopping:
+def protected_method(method: Method, protections: Protections, book: Book) -> Method:
+    """The method as the party of this book plays it under its mechanism."""
+    mechanism: Any = protections.mechanisms[book.party]
+    if mechanism.schedule is Schedule.ONE_PASS:
+        return Protected(method, mechanism, book, protections.sketch)
+    return guard(method, mechanism, book, len(protections.mechanisms))
+
+
+def limits(protections: Protections, stopping: Stopping) -> Stopping:
     """Noise in the loop never settles, and a private round is paid for: nobody asks for more of them."""
-    noisy = [m for m in policy.mechanisms(names).values() if not isinstance(m, NoPrivacy | Recommended)]
-    paid = [m.rounds for m in noisy if isinstance(m, MechanismA)]
-    limited = replace(stopping, max_rounds=min([stopping.max_rounds, *paid]))
-    return replace(limited, guarded=stopping.guarded and not noisy)
+    rounds = stopping.max_rounds if protections.max_rounds is None else min(stopping.max_rounds, protections.max_rounds)
+    return replace(stopping, max_rounds=rounds, guarded=stopping.guarded and not protections.noisy)

@@ -16,7 +16,8 @@ from plait._files import write_atomically
 from plait._names import check_name
 from plait.errors import CertificateError
 
-AUTHORITY_YEARS, PARTY_DAYS = 10, 397
+AUTHORITY_YEARS = 10  # years: longer than most cooperations; a new authority means new certificates for all
+PARTY_DAYS = 397  # days: the longest that browsers and public authorities accept, about 13 months
 
 
 class Folder:

@@ -18,7 +18,8 @@ from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, W
 from plait.transports.server import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.tls import PlainText, Security
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_FIRST_PAUSE = 0.05  # seconds before the first new attempt, then twice as long each time: a short break costs little
+_LONGEST_PAUSE = 5.0  # seconds between attempts at most: a coordinator that comes back waits no longer for its parties
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
 

@@ -22,18 +22,18 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import NUMBER_BYTES, Broadcast, Message, Parcel, Share, raw
 
-VERSION = 1
-CHUNK_BYTES = 1 << 20
-MAX_SCALARS = 1 << 16
-MAX_SEQ = 1 << 62
+VERSION = 1  # of the frame format; a receiver refuses any other
+CHUNK_BYTES = 1 << 20  # bytes of payload in a frame: below gRPC's limit of 4 MiB, large enough to be sent at full speed
+MAX_SCALARS = 1 << 16  # numbers in a head: twice the largest sketch of a private run; half a megabyte of memory
+MAX_SEQ = 1 << 62  # sequence number: never reached, and sums of two still fit into a signed 64-bit integer
 
 _HEADER = struct.Struct("<3sBBBHQI")
 _HEAD = struct.Struct("<QqI")
 _PARCEL = struct.Struct("<QQBB")
 _MAGIC = b"PLT"
-_CLOSING, _SINGLE, _SHORT, _CHANGE = 1, 2, 4, 8
+_CLOSING, _SINGLE, _SHORT, _CHANGE = 1, 2, 4, 8  # bits of the flags: last frame; float32; int16; a change
 _TYPES = {0: "<f8", _SINGLE: "<f4", _SHORT: "<i2", _SHORT | _CHANGE: "<i2"}
-_LONGEST_STEP = np.finfo(np.float64).max / (1 << 16)
+_LONGEST_STEP = np.finfo(np.float64).max / (1 << 16)  # a step times the largest int16 is still a finite number
 HEADER_BYTES = _HEADER.size
 MAX_FRAME_BYTES = HEADER_BYTES + CHUNK_BYTES
 
@@ -136,11 +136,6 @@ def unpack_parcel(frame: Frame) -> Parcel:
     except UnicodeDecodeError:
         raise ProtocolError("the texts of a parcel must be ASCII. Found other bytes.") from None
     return Parcel(what, owner, start, count, bytes(payload[end:]))
-
-
-def wire_bytes(message: Message) -> int:
-    """How many bytes the frames of a message take."""
-    return sum(len(frame) for frame in frames(message, 0))
 
 
 def _whole(size: int) -> int:

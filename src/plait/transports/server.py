@@ -20,10 +20,10 @@ from plait.transports.mailbox import Answer, Ask, Desk, Item
 from plait.transports.tls import PlainText, Security, peer_name
 
 SERVICE, CONVERSE = "plait.Parties", "Converse"
-_POLL = 0.5
+_POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
 _HEAD_START = 0.02
 """Seconds for which local parties let requests to the others go first."""
-_REMINDER = 15.0
+_REMINDER = 15.0  # seconds after which the coordinator says again who is missing
 
 CHECK, CHECKED = "check", "identity, versions and job agree"
 """The purpose of a party that only wants to know whether it would be let in, and the answer if so."""

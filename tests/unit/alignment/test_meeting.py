@@ -104,7 +104,7 @@ def test_every_hop_changes_the_order(tmp_path: Path) -> None:
 def test_below_the_minimum_nobody_learns_which(tmp_path: Path) -> None:
     options = AlignmentOptions(min_rows=31)
     members = invite(tmp_path, {"bank": BANK, "shop": SHOP}, options)
-    with pytest.raises(InputError, match=r"at least 31 samples\. Found 30"):
+    with pytest.raises(InputError, match=r"at least 31 rows\. Found 30"):
         align(tmp_path, members, options)
     assert not any(parcel.what in ("propose", "trace") for member in members for parcel in member.asked)
 
@@ -204,13 +204,13 @@ REFUSED |= {
     "an impossible number": ([BEGIN, Parcel("propose", count=3)], "at most 2"),
     "tracing more than agreed": (
         [BEGIN, Parcel("propose", count=1), Parcel("trace", "bank", 0, 0, bytes(16))],
-        "1 common samples were agreed on. Found 2",
+        "1 common rows were agreed on. Found 2",
     ),
     "tracing one twice": (
         [BEGIN, Parcel("propose", count=2), Parcel("trace", "bank", 0, 0, bytes(16))],
         "must ascend",
     ),
-    "another number": ([BEGIN, Parcel("propose", count=2), Parcel("propose", count=1)], "2 common samples were"),
+    "another number": ([BEGIN, Parcel("propose", count=2), Parcel("propose", count=1)], "2 common rows were"),
     "the end before it": ([BEGIN, Parcel("propose", count=2), Parcel("check")], "Found 0"),
 }
 

@@ -37,7 +37,7 @@ def test_spend_shows_what_a_run_has_cost(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     own, other = rng.uniform(-1, 1, (200, 3)) / 2, rng.uniform(-1, 1, (200, 3)) / 2
     policy = Policy([NoPrivacy(), Recommended(1.0)], ledger=LedgerFolder(tmp_path, Budget(2.0)))
-    fit({"own": own, "bank": other}, (own[:, 0] + other[:, 0] > 0).astype(float), privacy=policy)
+    fit({"own": own, "bank": other}, (own[:, 0] + other[:, 0] > 0).astype(float), privacy=policy, fit_intercept=False)
     shown = run("spend", str(tmp_path), "--each")
     assert re.search(r"bank\s+\w{10}\s+1\s+2\s+1e-5\s+7\s+0", shown)
     assert "Gram" in shown

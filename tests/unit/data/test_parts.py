@@ -156,7 +156,10 @@ def test_entries_that_occur_twice_in_a_sparse_matrix_are_added() -> None:
     )
     assert halves.nnz == 180
     for penalty in (plait.L2(0.1), plait.L1(0.05)):
-        twice, once = plait.fit([halves], y, penalty=penalty), plait.fit([x], y, penalty=penalty)
+        twice, once = (
+            plait.fit([halves], y, penalty=penalty, fit_intercept=False),
+            plait.fit([x], y, penalty=penalty, fit_intercept=False),
+        )
         assert twice.objective == pytest.approx(once.objective, rel=1e-8)
 
 
@@ -178,14 +181,14 @@ def test_sample_weights_are_scaled_to_one() -> None:
 
 
 def test_scores_want_the_parties_that_were_trained() -> None:
-    fit = plait.fit([X, X[:, :1]], Y, penalty=plait.L2(1.0))
+    fit = plait.fit([X, X[:, :1]], Y, penalty=plait.L2(1.0), fit_intercept=False)
     with pytest.raises(plait.InputError, match="2 parties"):
         fit.scores([X])
     with pytest.raises(plait.InputError, match="2 parties"):
         fit.scores([X, X, X])
     with pytest.raises(plait.InputError, match="'party 1' must bring the 1 columns"):
         fit.scores([X, X])
-    named = plait.fit({"a": X, "b": X[:, :1]}, Y, penalty=plait.L2(1.0))
+    named = plait.fit({"a": X, "b": X[:, :1]}, Y, penalty=plait.L2(1.0), fit_intercept=False)
     with pytest.raises(plait.InputError, match="'a', 'b'"):
         named.scores({"a": X, "c": X})
     assert named.scores({"b": X[:, :1], "a": X}) == pytest.approx(named.scores({"a": X, "b": X[:, :1]}))

@@ -8,18 +8,19 @@ import pytest
 import plait
 from plait.alignment.ids import AlignmentOptions
 from plait.cli import templates
+from plait.data.csv_format import CsvFormat
+from plait.data.guess import Guess
 from plait.data.preparation import PrepareOptions
-from plait.deployment.job_file import (
+from plait.deployment.job_file import read_job, read_party
+from plait.deployment.registry import LOSSES, METHODS, PENALTIES
+from plait.deployment.settings import (
     CoordinatorSpec,
     DataOptions,
     NetworkOptions,
     PrivacyOptions,
     RunOptions,
     TrustOptions,
-    read_job,
-    read_party,
 )
-from plait.deployment.registry import LOSSES, METHODS, PENALTIES
 from plait.errors import ConfigError
 from plait.privacy import Adjacency, NoPrivacy, RandomisedResponse, Recommended
 
@@ -92,6 +93,8 @@ def test_privacy_becomes_a_policy(tmp_path: Path) -> None:
         ('[model]\npenalties = { c = "l1" }', "penalties knows a, b. Found c"),
         ('[method]\nname = "subspace"\n[model]\nloss = "hinge"', "smooth loss"),
         ("[extra]", "Found extra"),
+        ('[run]\nwire = "int16"', "run.wire is called run.precision now.*Write precision"),
+        ("[model]\nintercept = false", "model.intercept is called model.fit_intercept now.*Write fit_intercept"),
         ("[run]\nthreads = 0", "threads must be 1 or more"),
         ('[privacy.parties]\nc = "none"', "parties knows a, b. Found c"),
         ('[privacy.parties]\na = "recommended"', "must give epsilon"),
@@ -116,7 +119,9 @@ def test_templates_show_every_option_and_every_name() -> None:
     for kind in (CoordinatorSpec, RunOptions, plait.Stopping):
         for option in fields(kind):
             assert f"{option.name} = " in templates.JOB
-    party = templates.PARTY + templates.LABEL + templates.LISTEN
+    party = templates.party_file(
+        "bank", True, Guess(CsvFormat(";", ",", ".", "'", "cp1252"), (), positive="yes"), "bank.csv"
+    )
     for option in fields(AlignmentOptions):
         assert f"# {option.name} = " in templates.JOB
     for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions):

@@ -24,7 +24,13 @@ def parts_of(x: np.ndarray) -> list[np.ndarray]:
 def train(x: np.ndarray, y: np.ndarray, method: plait.Sgd, rounds: int = 4, **options) -> plait.Fit:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
-        return plait.fit(parts_of(x), y, method=method, stopping=plait.Stopping(max_rounds=rounds), **options)
+        return plait.fit(
+            parts_of(x),
+            y,
+            method=method,
+            stopping=plait.Stopping(max_rounds=rounds),
+            **{"fit_intercept": False, **options},
+        )
 
 
 def start_of(method: plait.Sgd) -> np.ndarray:
@@ -65,6 +71,7 @@ def test_takes_the_steps_of_a_literal_loop(momentum: float, sparse: bool) -> Non
             penalty=plait.L2(0.02),
             method=method,
             stopping=plait.Stopping(max_rounds=4),
+            fit_intercept=False,
         )
     theta, _ = literal(x, y, method, 4, lambda t: 0.02 * t, lambda t, eta: t)
     np.testing.assert_allclose(np.concatenate(fit.weights), theta, rtol=0, atol=1e-10)
@@ -127,7 +134,9 @@ def test_a_run_that_its_time_breaks_off_within_an_epoch_reports_where_it_stands(
     x, y = table()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
-        fit = plait.fit(parts_of(x), y, method=plait.Sgd(batch=1), stopping=plait.Stopping(max_seconds=0.02))
+        fit = plait.fit(
+            parts_of(x), y, method=plait.Sgd(batch=1), stopping=plait.Stopping(max_seconds=0.02), fit_intercept=False
+        )
     rounds = [r.round for r in fit.history]
     assert rounds == list(range(1, len(rounds) + 1))
     theta = np.concatenate(fit.weights)
@@ -136,7 +145,9 @@ def test_a_run_that_its_time_breaks_off_within_an_epoch_reports_where_it_stands(
 
 def test_a_start_that_is_good_enough_needs_no_round() -> None:
     x, y = table()
-    fit = plait.fit(parts_of(x), y, method=plait.Sgd(start=0.0), stopping=plait.Stopping(objective=1.0))
+    fit = plait.fit(
+        parts_of(x), y, method=plait.Sgd(start=0.0), stopping=plait.Stopping(objective=1.0), fit_intercept=False
+    )
     assert fit.rounds == 0
     assert fit.objective < 1.0
 

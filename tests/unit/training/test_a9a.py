@@ -1,30 +1,19 @@
 """The paper's data set with ten parties; needs PLAIT_DATA, a folder that holds a9a/a9a.xz."""
 
-import lzma
-import os
-from io import BytesIO
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 import plait
+from plait.data.datasets import Dataset
 
-FILE = Path(os.environ.get("PLAIT_DATA", "")) / "a9a" / "a9a.xz"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        "PLAIT_DATA" not in os.environ or not FILE.exists(), reason="PLAIT_DATA names no folder with a9a/a9a.xz"
-    ),
-]
+pytestmark = pytest.mark.slow
 OPTIMUM = 0.324506924713757  # logistic, L2(1e-4), no intercept, pooled
 
 
 @pytest.fixture(scope="module")
-def a9a() -> tuple[sp.csr_matrix, np.ndarray]:
-    return load_svmlight_file(BytesIO(lzma.decompress(FILE.read_bytes())), n_features=123)
+def a9a(a9a_data: Dataset) -> tuple[sp.csr_matrix, np.ndarray]:
+    return sp.hstack(list(a9a_data.parts.values()), format="csr"), a9a_data.y
 
 
 def ten(x: sp.csr_matrix) -> list[sp.csr_matrix]:
@@ -33,7 +22,9 @@ def ten(x: sp.csr_matrix) -> list[sp.csr_matrix]:
 
 def test_proximal_converges_with_ten_parties(a9a: tuple[sp.csr_matrix, np.ndarray]) -> None:
     x, y = a9a
-    fit = plait.fit(ten(x), y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-6))
+    fit = plait.fit(
+        ten(x), y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-6), fit_intercept=False
+    )
     assert fit.converged
     assert fit.objective == pytest.approx(OPTIMUM, rel=1e-6)
 
@@ -50,7 +41,11 @@ def test_jacobi_is_reported_as_diverging_with_ten_parties(a9a: tuple[sp.csr_matr
 def test_two_parties_reach_the_published_optimum(a9a: tuple[sp.csr_matrix, np.ndarray]) -> None:
     x, y = a9a
     fit = plait.fit(
-        [x[:, :66], x[:, 66:]], y, penalty=plait.L2(1e-4), stopping=plait.Stopping(max_rounds=600, tol=1e-7)
+        [x[:, :66], x[:, 66:]],
+        y,
+        penalty=plait.L2(1e-4),
+        stopping=plait.Stopping(max_rounds=600, tol=1e-7),
+        fit_intercept=False,
     )
     assert fit.objective == pytest.approx(OPTIMUM, rel=1e-6)
 
@@ -67,7 +62,14 @@ def test_the_subspace_method_needs_few_rounds(
     ends = np.cumsum(widths)
     parts = [x[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
     stopping = plait.Stopping(tol=0.0, max_rounds=40, objective=OPTIMUM * (1 + 1e-6))
-    fit = plait.fit(parts, y, penalty=plait.L2(1e-4), method=plait.Subspace(sums_only=sums_only), stopping=stopping)
+    fit = plait.fit(
+        parts,
+        y,
+        penalty=plait.L2(1e-4),
+        method=plait.Subspace(sums_only=sums_only),
+        stopping=stopping,
+        fit_intercept=False,
+    )
     for precision, limit in zip((1e-3, 1e-4, 1e-6), limits, strict=True):
         reached = [r.round for r in fit.history if r.objective <= OPTIMUM * (1 + precision) + 1e-10]
         assert reached[0] <= limit

@@ -21,7 +21,12 @@ def problem() -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def run(problem: tuple[list[np.ndarray], np.ndarray], rounds: int = 6, **options: object) -> plait.Fit:
-    options = {"penalty": plait.L2(0.1), "stopping": Stopping(max_rounds=rounds, tol=0.0), **options}
+    options = {
+        "penalty": plait.L2(0.1),
+        "stopping": Stopping(max_rounds=rounds, tol=0.0),
+        "fit_intercept": False,
+        **options,
+    }
     with pytest.warns(plait.ConvergenceWarning, match="before its tolerance was reached"):
         return plait.fit(*problem, **options)  # type: ignore[arg-type]
 
@@ -94,7 +99,7 @@ class TestHistory:
         self, problem: tuple[list[np.ndarray], np.ndarray], method: plait.Method
     ) -> None:
         stopping = Stopping(max_rounds=1000, tol=0.0, lyapunov=1e-6)
-        fit = plait.fit(*problem, penalty=plait.L2(0.1), method=method, stopping=stopping)
+        fit = plait.fit(*problem, penalty=plait.L2(0.1), method=method, stopping=stopping, fit_intercept=False)
         assert fit.converged
         assert "Lyapunov" in fit.reason
         values = [record.lyapunov for record in fit.history]
@@ -128,7 +133,9 @@ def test_time_limit_never_cuts_a_sequential_round_in_half(problem: tuple[list[np
 
 
 def test_stops_at_the_objective_that_was_asked_for(problem: tuple[list[np.ndarray], np.ndarray]) -> None:
-    fit = plait.fit(*problem, penalty=plait.L2(0.1), stopping=Stopping(max_rounds=500, tol=0.0, objective=0.6))
+    fit = plait.fit(
+        *problem, penalty=plait.L2(0.1), stopping=Stopping(max_rounds=500, tol=0.0, objective=0.6), fit_intercept=False
+    )
     assert fit.converged
     assert fit.objective <= 0.6
     assert all(record.objective > 0.6 for record in fit.history[:-1])
@@ -136,14 +143,14 @@ def test_stops_at_the_objective_that_was_asked_for(problem: tuple[list[np.ndarra
 
 def test_stops_when_both_residuals_reach_the_tolerance(problem: tuple[list[np.ndarray], np.ndarray]) -> None:
     stopping = Stopping(max_rounds=500, tol=1e-4)
-    fit = plait.fit(*problem, penalty=plait.L2(0.1), method=plait.Proximal(), stopping=stopping)
+    fit = plait.fit(*problem, penalty=plait.L2(0.1), method=plait.Proximal(), stopping=stopping, fit_intercept=False)
     assert fit.converged
     assert max(fit.history[-1].primal, fit.history[-1].dual) <= 1e-4
     assert all(max(record.primal, record.dual) > 1e-4 for record in fit.history[:-1])
 
 
 def test_subspace_stops_one_round_after_the_tolerance(problem: tuple[list[np.ndarray], np.ndarray]) -> None:
-    fit = plait.fit(*problem, penalty=plait.L2(0.1), stopping=Stopping(max_rounds=500, tol=1e-4))
+    fit = plait.fit(*problem, penalty=plait.L2(0.1), stopping=Stopping(max_rounds=500, tol=1e-4), fit_intercept=False)
     assert fit.converged
     assert max(fit.history[-1].primal, fit.history[-1].dual) <= 1e-4
     assert all(record.dual > 1e-4 for record in fit.history[:-2])
@@ -198,8 +205,15 @@ class TestDivergence:
     def test_proximal_converges_where_jacobi_does_not(self, rho: float | None) -> None:
         parts, labels = self.identical()
         stopping = Stopping(max_rounds=3000, tol=1e-8)
-        fit = plait.fit(parts, labels, penalty=plait.L2(1e-3), method=plait.Proximal(rho=rho), stopping=stopping)
-        pooled = plait.fit([np.hstack(parts)], labels, penalty=plait.L2(1e-3), stopping=stopping)
+        fit = plait.fit(
+            parts,
+            labels,
+            penalty=plait.L2(1e-3),
+            method=plait.Proximal(rho=rho),
+            stopping=stopping,
+            fit_intercept=False,
+        )
+        pooled = plait.fit([np.hstack(parts)], labels, penalty=plait.L2(1e-3), stopping=stopping, fit_intercept=False)
         assert fit.converged
         assert fit.objective == pytest.approx(pooled.objective, rel=1e-8)
         assert fit.weights[0] == pytest.approx(fit.weights[1], abs=1e-4)
@@ -208,7 +222,9 @@ class TestDivergence:
         rng = np.random.default_rng(44)
         d = np.abs(rng.standard_normal((50, 4)))
         labels = rng.standard_normal(50)
-        fit = plait.fit([d[:, :2], d[:, 2:]], labels, loss=plait.Squared(), penalty=plait.Box(2.0, 3.0))
+        fit = plait.fit(
+            [d[:, :2], d[:, 2:]], labels, loss=plait.Squared(), penalty=plait.Box(2.0, 3.0), fit_intercept=False
+        )
         assert np.concatenate(fit.weights) == pytest.approx(np.full(4, 2.0))
         assert fit.objective > fit.history.start.objective
 
@@ -231,6 +247,15 @@ def test_rank_deficient_and_badly_scaled_columns_converge() -> None:
         (plait.L2(1e-3), plait.Proximal()),
         (plait.L1(1e-3), plait.Proximal()),
     ):
-        fit = plait.fit(parts, labels, penalty=penalty, method=method, stopping=Stopping(max_rounds=5000, tol=1e-7))
-        pooled = plait.fit([x], labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-9))
+        fit = plait.fit(
+            parts,
+            labels,
+            penalty=penalty,
+            method=method,
+            stopping=Stopping(max_rounds=5000, tol=1e-7),
+            fit_intercept=False,
+        )
+        pooled = plait.fit(
+            [x], labels, penalty=penalty, stopping=Stopping(max_rounds=2000, tol=1e-9), fit_intercept=False
+        )
         assert fit.objective == pytest.approx(pooled.objective, rel=1e-6)

@@ -37,7 +37,9 @@ def test_reaches_the_optimum_in_as_many_rounds(method: plait.Method, precision: 
     fits = {}
     for each in ("float64", precision):
         stopping = plait.Stopping(max_rounds=300, tol=0, objective=best * (1 + 1e-6))
-        fits[each] = plait.fit(parts, y, penalty=plait.L2(1e-3), method=method, stopping=stopping, wire=each)
+        fits[each] = plait.fit(
+            parts, y, penalty=plait.L2(1e-3), method=method, stopping=stopping, precision=each, fit_intercept=False
+        )
         found = objective(np.concatenate(fits[each].weights), x, y)
         assert found == pytest.approx(best, rel=2e-6)
     assert fits[precision].rounds <= fits["float64"].rounds + 1
@@ -68,7 +70,7 @@ def test_rounding_is_never_taken_for_a_way_down(case: str) -> None:
     penalty = plait.L1(1e-2) if case == "huber" else plait.L2(1e-3)
     reached = {}
     for precision in ("float64", "int16"):
-        fit = plait.fit(parts, y, loss=loss, penalty=penalty, fit_intercept=True, wire=precision)
+        fit = plait.fit(parts, y, loss=loss, penalty=penalty, fit_intercept=True, precision=precision)
         scores = sum(p @ w for p, w in zip(parts, fit.weights, strict=True)) + fit.intercept
         reached[precision] = float(np.mean(loss.value(scores, loss.labels(y)))) + sum(map(penalty.value, fit.weights))
         assert fit.objective == pytest.approx(reached[precision], rel=1e-6 if case == "hinge" else 2e-7)
@@ -168,11 +170,11 @@ def test_a_change_to_nothing_is_refused(before: np.ndarray | None) -> None:
 @pytest.mark.parametrize("precision", ["float32", "int16"])
 def test_a_private_run_is_never_rounded(precision: str) -> None:
     x, y = table()
-    with pytest.raises(plait.PlaitError, match=f'wire = "{precision}" would round what the ledger has charged for'):
-        plait.fit([x / 20], y, wire=precision, privacy=plait.privacy.Recommended(epsilon=1.0))
+    with pytest.raises(plait.PlaitError, match=f'precision = "{precision}" would round what the ledger'):
+        plait.fit([x / 20], y, precision=precision, privacy=plait.privacy.Recommended(epsilon=1.0))
 
 
 def test_a_precision_that_there_is_not_is_refused() -> None:
     x, y = table()
-    with pytest.raises(plait.PlaitError, match=r"wire must be one of float64, float32, int16\. Found 'float16'"):
-        plait.fit([x], y, wire="float16")
+    with pytest.raises(plait.PlaitError, match=r"precision must be one of float64, float32, int16\. Found 'float16'"):
+        plait.fit([x], y, precision="float16")

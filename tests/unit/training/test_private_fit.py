@@ -56,7 +56,9 @@ def private(epsilon: float, **settings: object) -> Policy:
 
 def test_a_private_fit_says_its_guarantee_in_words() -> None:
     own, other, t = data(600)
-    model = fit({"shop": own, "bank": other}, t, privacy={"shop": NoPrivacy(), "bank": Recommended(1.0)})
+    model = fit(
+        {"shop": own, "bank": other}, t, privacy={"shop": NoPrivacy(), "bank": Recommended(1.0)}, fit_intercept=False
+    )
     assert model.guarantee.splitlines() == [
         "party shop: features: not protected, guarantee: none (no privacy mechanism); labels: not protected",
         "party bank: every customer's features are protected with epsilon = 1.00, delta = 1e-5 (replace one record); "
@@ -68,7 +70,10 @@ def test_a_private_fit_says_its_guarantee_in_words() -> None:
 
 def test_running_without_privacy_is_explicit_and_changes_nothing() -> None:
     own, other, t = data(300)
-    plain, explicit = fit([own, other], t), fit([own, other], t, privacy=NoPrivacy())
+    plain, explicit = (
+        fit([own, other], t, fit_intercept=False),
+        fit([own, other], t, privacy=NoPrivacy(), fit_intercept=False),
+    )
     assert np.array_equal(plain.weights[1], explicit.weights[1])
     assert "not protected" in plain.guarantee
 
@@ -87,7 +92,10 @@ def test_a_sparse_table_gives_the_same_private_model() -> None:
     own, other, t = data(500)
     other[np.abs(other) < 0.2] = 0.0
     # Their noise differs, because its key covers the table as it is stored.
-    fine = [fit([own, table], t, privacy=private(200.0)).weights[1] for table in (other, sp.csr_matrix(other))]
+    fine = [
+        fit([own, table], t, privacy=private(200.0), fit_intercept=False).weights[1]
+        for table in (other, sp.csr_matrix(other))
+    ]
     assert np.allclose(*fine, atol=0.1)
     assert np.abs(fine[0]).max() > 1
 
@@ -96,7 +104,7 @@ def test_the_same_noise_gives_the_same_model_and_other_noise_another() -> None:
     own, other, t = data(500)
 
     def weights(seed: int) -> np.ndarray:
-        return fit([own, other], t, privacy=private(1.0, noise=InsecureTestNoise(seed))).weights[1]
+        return fit([own, other], t, privacy=private(1.0, noise=InsecureTestNoise(seed)), fit_intercept=False).weights[1]
 
     assert np.array_equal(weights(0), weights(0))
     assert not np.array_equal(weights(0), weights(1))
@@ -105,8 +113,8 @@ def test_the_same_noise_gives_the_same_model_and_other_noise_another() -> None:
 def test_identical_helpers_share_one_signal() -> None:
     own, other, t = data(6000)
     policy = Policy([NoPrivacy(), *[Recommended(8.0)] * 2], noise=InsecureTestNoise(0))
-    model = fit([own, other, other], t, privacy=policy)
-    single = fit([own, other], t, privacy=private(8.0))
+    model = fit([own, other, other], t, privacy=policy, fit_intercept=False)
+    single = fit([own, other], t, privacy=private(8.0), fit_intercept=False)
     ratio = np.linalg.norm(model.weights[1] + model.weights[2]) / np.linalg.norm(single.weights[1])
     assert 0.8 < ratio < 1.25
 
@@ -121,7 +129,7 @@ def test_without_an_offset_a_helper_sees_nothing_of_the_own_features() -> None:
     own, other, t = data(800)
 
     def helper(rows: np.ndarray) -> np.ndarray:
-        return fit([rows, other], t, privacy=private(1.0, offset=False)).weights[1]
+        return fit([rows, other], t, privacy=private(1.0, offset=False), fit_intercept=False).weights[1]
 
     assert np.array_equal(helper(own), helper(own[::-1]))
 
@@ -134,8 +142,8 @@ def test_every_loss_learns_from_a_private_party(loss: plait.Loss) -> None:
     y = np.round(own @ [1, 0, 0, 0] + other @ [3, -3, 2, 0, 1]) if not loss.classifies else t
     y = np.abs(y) if isinstance(loss, Poisson) else y
     stop = Stopping(tol=1e-4 if loss.smooth else 3e-2)
-    model = fit([own, other], y, loss=loss, privacy=private(20.0), penalty=L2(1e-3), stopping=stop)
-    alone = fit([own], y, loss=loss, penalty=L2(1e-3), stopping=stop)
+    model = fit([own, other], y, loss=loss, privacy=private(20.0), penalty=L2(1e-3), stopping=stop, fit_intercept=False)
+    alone = fit([own], y, loss=loss, penalty=L2(1e-3), stopping=stop, fit_intercept=False)
     labels = loss.labels(y)
     reached = loss.value(model.scores([own, other]), labels).mean()
     # |other| has no mean effect on the absolute value that Poisson sees: there it is enough to do no harm.
@@ -144,7 +152,7 @@ def test_every_loss_learns_from_a_private_party(loss: plait.Loss) -> None:
 
 def test_a_private_party_may_have_any_penalty() -> None:
     own, other, t = data(4000)
-    model = fit([own, other], t, privacy=private(20.0), penalty=[L2(1e-4), L1(0.03)])
+    model = fit([own, other], t, privacy=private(20.0), penalty=[L2(1e-4), L1(0.03)], fit_intercept=False)
     assert model.weights[1][3] == 0.0
     assert abs(model.weights[1][0]) > 1
 
@@ -152,7 +160,7 @@ def test_a_private_party_may_have_any_penalty() -> None:
 def test_released_scores_are_an_option_that_is_paid_for() -> None:
     own, other, t = data(2000)
     policy = Policy([NoPrivacy(), Recommended(8.0, score_share=0.3)], noise=InsecureTestNoise(0))
-    model = fit({"own": own, "bank": other}, t, privacy=policy)
+    model = fit({"own": own, "bank": other}, t, privacy=policy, fit_intercept=False)
     assert model.released["bank"].shape == (2000,)
     noise = model.released["bank"] - np.clip(other @ model.weights["bank"], -2, 2)
     assert noise.std() == pytest.approx(4 / (1.666 * np.sqrt(0.3)), rel=0.1)
@@ -162,16 +170,16 @@ def test_label_privacy_goes_with_every_mode() -> None:
     own, other, t = data(6000)
     for features in (NoPrivacy(), [NoPrivacy(), Recommended(8.0)]):
         policy = Policy(features, labels=RandomisedResponse(2.0), noise=InsecureTestNoise(0))
-        model = fit([own, other], t, privacy=policy)
+        model = fit([own, other], t, privacy=policy, fit_intercept=False)
         assert "labels: protected with epsilon = 2.00" in model.guarantee
         assert log_loss(model.scores([own, other]), t) < 0.9 * log_loss(np.zeros(t.size), t)
     noisy = Policy(labels=NoisyLabel(4.0, -2.0, 2.0), noise=InsecureTestNoise(0))
-    assert fit([own, other], 2 * t - 1, loss=Squared(), privacy=noisy).converged
+    assert fit([own, other], 2 * t - 1, loss=Squared(), privacy=noisy, fit_intercept=False).converged
 
 
 def test_clipped_rows_are_clipped_in_scoring_too() -> None:
     own, other, t = data(600)
-    model = fit([own, 50 * other], t, privacy=Policy([NoPrivacy(), Recommended(5.0, clip=1.0)]))
+    model = fit([own, 50 * other], t, privacy=Policy([NoPrivacy(), Recommended(5.0, clip=1.0)]), fit_intercept=False)
     assert np.allclose(model.scores([own, 50 * other]), model.scores([own, 5000 * other]), atol=1e-9)
 
 
@@ -181,7 +189,7 @@ def test_every_release_is_charged_stored_and_sent_again(tmp_path: Path) -> None:
 
     def train(run: str) -> np.ndarray:
         policy = Policy([NoPrivacy(), Recommended(1.0)], ledger=folder, run=run)
-        return fit({"own": own, "bank": other}, t, privacy=policy).weights["bank"]
+        return fit({"own": own, "bank": other}, t, privacy=policy, fit_intercept=False).weights["bank"]
 
     first = train("first")
     ledger = folder.ledger("bank", other, guaranteed=True)
@@ -202,7 +210,13 @@ def test_other_inputs_under_the_same_name_pay_again(tmp_path: Path) -> None:
     own, other, t = data(400)
     folder = LedgerFolder(tmp_path, Budget(5.0))
     for penalty in (1e-4, 1e-2):
-        fit([own, other], t, penalty=L2(penalty), privacy=Policy([NoPrivacy(), Recommended(1.0)], ledger=folder))
+        fit(
+            [own, other],
+            t,
+            penalty=L2(penalty),
+            privacy=Policy([NoPrivacy(), Recommended(1.0)], ledger=folder),
+            fit_intercept=False,
+        )
     ledger = folder.ledger("party 1", other, guaranteed=True)
     assert len(ledger.charges()) == 14
 
@@ -210,7 +224,7 @@ def test_other_inputs_under_the_same_name_pay_again(tmp_path: Path) -> None:
 def test_noisy_labels_are_drawn_once_per_data_version(tmp_path: Path) -> None:
     own, other, t = data(400)
     policy = Policy(labels=RandomisedResponse(1.0), ledger=LedgerFolder(tmp_path, Budget(1.0)))
-    one, two = (fit([own, other], t, privacy=policy) for _ in range(2))
+    one, two = (fit([own, other], t, privacy=policy, fit_intercept=False) for _ in range(2))
     assert np.array_equal(one.weights[0], two.weights[0])
     assert len(list(tmp_path.glob("labels-*.json"))) == 1
 
@@ -228,7 +242,7 @@ def test_the_papers_noise_runs_inside_jacobi_and_warns_once() -> None:
 
     with pytest.warns(NoGuaranteeWarning) as caught:
         model = fit([own, other], t, privacy=Policy(PaperNoise(sigma=1.0), noise=InsecureTestNoise(0)),
-                    stopping=Stopping(max_rounds=12), trace=watch)  # fmt: skip
+                    stopping=Stopping(max_rounds=12), trace=watch, fit_intercept=False)  # fmt: skip
     assert len(caught) == 1
     assert isinstance(model.method, Jacobi)
     assert len(seen) == model.rounds == 12
@@ -240,8 +254,8 @@ def test_without_noise_the_papers_run_is_jacobi() -> None:
     stop = Stopping(max_rounds=8, tol=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        noisy = fit([own, other], t, privacy=PaperNoise(sigma=0.0), stopping=stop)
-        clean = fit([own, other], t, method=Jacobi(), stopping=stop)
+        noisy = fit([own, other], t, privacy=PaperNoise(sigma=0.0), stopping=stop, fit_intercept=False)
+        clean = fit([own, other], t, method=Jacobi(), stopping=stop, fit_intercept=False)
     assert np.allclose(noisy.weights[0], clean.weights[0])
     assert [r.objective for r in noisy.history] == pytest.approx([r.objective for r in clean.history])
 
@@ -250,7 +264,7 @@ def test_the_papers_mechanism_is_recorded_as_no_guarantee(tmp_path: Path) -> Non
     own, other, t = data(300)
     policy = Policy(PaperMechanism(epsilon=1.0, bound=5.0), ledger=LedgerFolder(tmp_path, Budget(1.0)))
     with pytest.warns(NoGuaranteeWarning):
-        fit({"a": unit(own), "b": unit(other)}, t, privacy=policy, stopping=Stopping(max_rounds=3))
+        fit({"a": unit(own), "b": unit(other)}, t, privacy=policy, stopping=Stopping(max_rounds=3), fit_intercept=False)
     charges = LedgerFolder(tmp_path, Budget(1.0)).ledger("a", unit(own), guaranteed=False).charges()
     assert [c.guarantee for c in charges] == ["none"] * 3
     assert "rank 4 of 4" in charges[0].release.name
@@ -267,7 +281,11 @@ def test_mechanism_a_pays_for_its_rounds_and_no_more(tmp_path: Path) -> None:
     mechanism = MechanismA(50.0, rounds=5)
     folder = LedgerFolder(tmp_path, Budget(50.0))
     model = fit(
-        {"own": own, "bank": other}, t, privacy=Policy([NoPrivacy(), mechanism], ledger=folder), penalty=L2(0.01)
+        {"own": own, "bank": other},
+        t,
+        privacy=Policy([NoPrivacy(), mechanism], ledger=folder),
+        penalty=L2(0.01),
+        fit_intercept=False,
     )
     assert model.rounds == 5
     assert model.guarantee.endswith(
@@ -310,7 +328,7 @@ def test_mechanism_a_solves_its_update_with_every_penalty_that_its_proof_covers(
 def test_mechanism_a_trains_with_an_elastic_net() -> None:
     own, other, t = data(2000)
     policy = Policy([NoPrivacy(), MechanismA(50.0, rounds=5)], noise=InsecureTestNoise(0))
-    model = fit([own, other], t, privacy=policy, penalty=plait.ElasticNet(0.02, 0.3))
+    model = fit([own, other], t, privacy=policy, penalty=plait.ElasticNet(0.02, 0.3), fit_intercept=False)
     assert log_loss(model.scores([own, other]), t) < log_loss(np.zeros(t.size), t)
 
 
@@ -461,7 +479,8 @@ def test_unprotected_parties_learn_what_they_would_learn_alone() -> None:
     own, other, t = data(1500)
     shop, mail = own[:, :2], own[:, 2:]
     model = fit({"shop": shop, "mail": mail, "bank": other}, t,
-                privacy={"shop": NoPrivacy(), "mail": NoPrivacy(), "bank": Recommended(1.0)})  # fmt: skip
-    alone = fit({"shop": shop, "mail": mail}, t)
+                privacy={"shop": NoPrivacy(), "mail": NoPrivacy(), "bank": Recommended(1.0)},
+                fit_intercept=False)  # fmt: skip
+    alone = fit({"shop": shop, "mail": mail}, t, fit_intercept=False)
     for name in ("shop", "mail"):
         assert np.array_equal(model.weights[name], alone.weights[name])

@@ -1,30 +1,19 @@
 """The figures that the documentation claims for a9a, measured again."""
 
-import lzma
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from sklearn.datasets import load_svmlight_file
 
 from plait import fit
+from plait.data.datasets import Dataset
 from plait.privacy import InsecureTestNoise, NoPrivacy, Policy, RandomisedResponse, Recommended
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @pytest.fixture(scope="module")
-def a9a() -> Data:
-    folder = os.environ.get("PLAIT_DATA")
-    if not folder or not (Path(folder) / "a9a" / "a9a.t.xz").exists():
-        pytest.skip("needs a9a: set PLAIT_DATA to the folder that holds a9a/a9a.xz and a9a/a9a.t.xz")
-    parts = []
-    for name in ("a9a.xz", "a9a.t.xz"):
-        with lzma.open(Path(folder) / "a9a" / name) as file:
-            features, labels = load_svmlight_file(file, n_features=123)
-        parts += [features.toarray(), (labels > 0).astype(float)]
-    return parts[0], parts[1], parts[2], parts[3]
+def a9a(a9a_data: Dataset) -> Data:
+    x, held = (np.hstack([part.toarray() for part in p.values()]) for p in (a9a_data.parts, a9a_data.test_parts))
+    return x, (a9a_data.y > 0).astype(float), held, (a9a_data.y_test > 0).astype(float)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:

@@ -18,8 +18,9 @@ from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.protection.leverage import label_exposure, leverages
 from plait.protection.modes import Protection
-from plait.training.protected import Opener, Sealer, protect
-from plait.training.session import Problem, Session
+from plait.training.assembly import RunSpec
+from plait.training.protected import Opener, Sealer, protect, protected_form
+from plait.training.session import Session
 
 ROWS = 2000
 STRICT = plait.Stopping(tol=1e-9, max_rounds=100)
@@ -94,12 +95,17 @@ class Wiretap:
 def tapped(x: Any, y: np.ndarray, mode: str, loss: Loss | None = None, rounds: int = 6) -> Wiretap:
     tap, parts = Wiretap(), read_parts(thirds(x))
     loss = plait.Logistic() if loss is None else loss
-    penalties = {part.name: plait.L2(1e-2) for part in parts}
-    problem = Problem(parts, loss.labels(y), np.full(len(y), 1 / len(y)), loss, penalties, False)
+    names, policy, shield = tuple(part.name for part in parts), Policy.of(None), Protection.of(mode)
+    method, ends = plait.Subspace(), None
+    if shield is not None:
+        method = protected_form(method, shield, names)  # type: ignore[assignment]
+        ends = protect(shield, {part.name: part.matrix for part in parts}, len(y))
     stopping = plait.Stopping(tol=0, max_rounds=rounds)
+    penalties = dict.fromkeys(names, plait.L2(1e-2))
+    spec = RunSpec(penalties, method, stopping, False, policy.protections(names, loss), policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
-        Session(problem, Policy.of(None), "auto", stopping, wire=tap, protection=Protection.of(mode)).train()
+        Session(spec, parts, loss.labels(y), tap=tap, protected=ends).train()
     return tap
 
 
@@ -173,7 +179,7 @@ def test_a_party_with_the_whole_transcript_reads_labels_no_better_than_the_lever
         return plain
 
     monkeypatch.setattr(Opener, "open", noted)
-    plait.fit(parts, y, penalty=plait.L2(1e-2), protection=Protection("labels", 1.0))
+    plait.fit(parts, y, penalty=plait.L2(1e-2), fit_intercept=False, protection=Protection("labels", 1.0))
     first = seen[0]  # at z = 0 the gradient is -y / (2 N): D^T y, exactly
     np.testing.assert_allclose(first, -parts["a"].T @ y / (2 * ROWS), atol=1e-6)
     guessed = parts["a"] @ np.linalg.solve(parts["a"].T @ parts["a"], -first)
@@ -211,7 +217,7 @@ def test_sums_of_groups_take_fewer_rounds_than_one_sum() -> None:
         ({"protection": "secret"}, SettingError, '"plain", "labels" or "sums"'),
         ({"protection": "labels", "method": plait.Jacobi()}, SettingError, "needs method=plait.Subspace"),
         ({"protection": "labels", "loss": plait.Hinge()}, SettingError, "smooth loss"),
-        ({"protection": "labels", "wire": "float32"}, SettingError, "wire = 'float64'"),
+        ({"protection": "labels", "precision": "float32"}, SettingError, "precision 'float64'"),
         ({"protection": Protection("labels", 1e-3)}, PrivacyError, "leverage of at most 0.001"),
     ],
 )

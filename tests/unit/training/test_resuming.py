@@ -14,7 +14,7 @@ from plait.training.loop import run
 from plait.training.party import Party
 
 
-def weights(method: plait.Method, ridge: float, stored: bool, wire: str) -> list[np.ndarray]:
+def weights(method: plait.Method, ridge: float, stored: bool, precision: str) -> list[np.ndarray]:
     rng = np.random.default_rng(8)
     rows, width = 2400, 240  # wide and crowded: factorisations are kept for several rounds while the ridge grows
     matrices = {name: rng.standard_normal((rows, width)) for name in ("bank", "shop")}
@@ -22,19 +22,19 @@ def weights(method: plait.Method, ridge: float, stored: bool, wire: str) -> list
     y = np.where(scores + rng.standard_normal(rows) > 0, 1.0, -1.0)
     each = np.full(rows, 1 / rows)
     blocks = {n: Block(Features(m), plait.L2(ridge), plait.Logistic(), each) for n, m in matrices.items()}
-    parties = {name: Party(name, block, method, wire) for name, block in blocks.items()}
+    parties = {name: Party(name, block, method, precision) for name, block in blocks.items()}
 
     def handler(name: str):  # type: ignore[no-untyped-def]
         def handle(broadcast: Broadcast) -> Share:
             if stored:
-                again = Party(name, blocks[name], method, wire)
+                again = Party(name, blocks[name], method, precision)
                 again.resume(state.decode(state.encode(parties[name].state)))
                 parties[name] = again
             return parties[name].handle(broadcast)
 
         return handle
 
-    coordinator = Coordinator(Task(plait.Logistic(), y, each, tuple(parties)), method, wire)
+    coordinator = Coordinator(Task(plait.Logistic(), y, each, tuple(parties)), method, precision)
     run(coordinator, InProcess({n: handler(n) for n in parties}), plait.Stopping(max_rounds=14, tol=0))
     return [party.weights for party in parties.values()]
 
@@ -42,8 +42,10 @@ def weights(method: plait.Method, ridge: float, stored: bool, wire: str) -> list
 CASES = [(1e-6, "float64"), (1.5e-6, "float64"), (1e-4, "float64"), (1e-4, "int16")]
 
 
-@pytest.mark.parametrize(("ridge", "wire"), CASES)
+@pytest.mark.parametrize(("ridge", "precision"), CASES)
 @pytest.mark.parametrize("method", [plait.Subspace(), plait.Proximal()], ids=["subspace", "proximal"])
-def test_the_same_bits(method: plait.Method, ridge: float, wire: str) -> None:
-    for one, other in zip(weights(method, ridge, False, wire), weights(method, ridge, True, wire), strict=True):
+def test_the_same_bits(method: plait.Method, ridge: float, precision: str) -> None:
+    for one, other in zip(
+        weights(method, ridge, False, precision), weights(method, ridge, True, precision), strict=True
+    ):
         np.testing.assert_array_equal(one, other)

@@ -5,7 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 _COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea")
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 640, 220, 70, 24, 22
+_WIDTH, _HEIGHT = 640, 220  # pixels: fits a page of A4 and a small window
+_LEFT, _BOTTOM, _TOP = 70, 24, 22  # pixels of the margins: room for numbers such as 1.0e-12, a line of text, a title
 
 Series = Sequence[tuple[float, float]]
 

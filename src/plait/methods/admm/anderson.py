@@ -10,11 +10,12 @@ import numpy as np
 
 from plait._types import Array
 
-_REGULARISATION = 1e-12
-_GROWTH = 2.0
-_BOUND, _DECAY = 1e3, 1e-6
-FIRST_REACH, WIDER, NARROWER = 50.0, 2.0, 8.0
-_LEAST_REACH, _GREATEST_REACH = 1.0, 1e6
+_REGULARISATION = 1e-12  # of the scaled Gram matrix, whose diagonal is 1: above its rounding errors, below its content
+_GROWTH = 2.0  # times the last residual: a step that makes it grow as much is taken back
+_BOUND, _DECAY = 1e3, 1e-6  # residuals must stay below _BOUND k^-(1 + _DECAY) times the first: their sum is finite
+FIRST_REACH = 50.0  # plain steps: how far an accelerated step may go at first
+WIDER, NARROWER = 2.0, 8.0  # factors of the reach after a good and after a bad step: trust is lost faster than won
+_LEAST_REACH, _GREATEST_REACH = 1.0, 1e6  # plain steps: never shorter than one, and never without any limit
 
 
 @dataclass(frozen=True)

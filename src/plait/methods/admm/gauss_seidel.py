@@ -14,7 +14,13 @@ from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
 
 @dataclass(frozen=True)
 class GaussSeidel(Sharing):
-    """The parties one after another, each seeing what the ones before it did (Hong et al. 2016)."""
+    """The parties one after another, each seeing what the ones before it did (Hong et al. 2016).
+
+    Parameters
+    ----------
+    rho : float, default=None
+        The penalty parameter of ADMM; None takes the loss's own stiffness.
+    """
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return SequentialCoordinator(self, task)

@@ -9,7 +9,12 @@ from plait.methods.admm.sharing import Sharing
 class Jacobi(Sharing):
     """All parties at once, no proximal term.  It may diverge; `Proximal` does not.
 
-    adaptive   whether rho follows the residuals
+    Parameters
+    ----------
+    rho : float, default=None
+        The penalty parameter of ADMM; None takes the loss's own stiffness.
+    adaptive : bool, default=False
+        Whether rho follows the residuals.
     """
 
     adaptive: bool = False

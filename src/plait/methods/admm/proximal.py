@@ -19,18 +19,28 @@ from plait.methods.admm.iterate import Iterate, combine
 from plait.methods.admm.sharing import Sharing, SharingCoordinator, SharingState
 from plait.methods.base import CoordinatorSide, Task
 
-_SETTLED, _LONGEST = 0.3, 40
-_QUICK, _SLOW, _RHO_FACTOR = 8, 25, 1.5
-_NOISE = 1e-12
+_SETTLED = 0.3  # dual over primal residual below which a subproblem counts as solved well enough to move on
+_LONGEST = 40  # rounds on one subproblem at most: more digits of it are wasted on the next
+_QUICK = 8  # rounds: a subproblem solved as fast as this allows a larger rho
+_SLOW = 25  # rounds: one that took as long asks for a smaller rho
+_RHO_FACTOR = 1.5  # by which rho changes then: smaller than Boyd's 2, since every change restarts the acceleration
+_NOISE = 1e-12  # relative: a rise of the value smaller than this is rounding
 
 
 @dataclass(frozen=True)
 class Proximal(Sharing):
     """Parallel ADMM sharing with tau = rho (parties - 1): converges for every rho > 0 when the loss is convex.
 
-    adaptive       let rho follow the residuals
-    acceleration   how many past rounds Anderson acceleration combines; 0 for none
-    tau            tau / rho, where another proximal weight is wanted
+    Parameters
+    ----------
+    rho : float, default=None
+        The penalty parameter of ADMM; None takes the loss's own stiffness.
+    adaptive : bool, default=True
+        Whether rho follows the residuals.
+    acceleration : int, default=20
+        How many past rounds Anderson acceleration combines; 0 for none.
+    tau : float, default=None
+        tau / rho, where another proximal weight is wanted.
     """
 
     adaptive: bool = True

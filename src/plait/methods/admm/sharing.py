@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from plait._checks import need_types
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.admm import anderson
@@ -23,8 +24,10 @@ from plait.methods.admm.x_update import LocalSolver, choose_solver
 from plait.methods.admm.z_update import update_scores_and_intercept
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive, vector_of
 
-_BALANCE, _RHO_FACTOR = 10.0, 2.0
-_RHO_PATIENCE, _PATIENCE_GROWTH = 10.0, 1.5
+_BALANCE = 10.0  # ratio of primal and dual residual beyond which rho changes: Boyd et al. 2011, section 3.4.1
+_RHO_FACTOR = 2.0  # by which rho is multiplied or divided then: the same place
+_RHO_PATIENCE = 10.0  # rounds before the first change: the first residuals say little about the last ones
+_PATIENCE_GROWTH = 1.5  # each wait is so many times the one before: changes die out, so that convergence holds
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Sharing(Method):
     rho: float | None = None
 
     def __post_init__(self) -> None:
+        need_types(self)
         need_positive(f"{type(self).__name__}(rho)", self.rho)
 
     def proximity(self, parties: int) -> float:

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from plait._types import Array
 from plait.problem.losses import Loss
 
-_DOUBLINGS = 60
+_DOUBLINGS = 60  # of a bracket: its width grows to 2^60 times the first one, beyond any score
 
 
 def update_scores_and_intercept(

@@ -8,7 +8,9 @@ In plait's units (mean loss, rho per record) the x-update is, after multiplicati
 with w the share as it was last released.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from plait.methods.admm.sharing import Sharing, SharingParty, SharingPartyState
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.release_gate import Book, digest
+from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import (
     ColumnNoise,
@@ -30,15 +33,13 @@ from plait.privacy.mechanisms.paper import (
 )
 from plait.problem.penalties import Ball, Combined, Penalty
 
-InLoop = PaperMechanism | PaperNoise | MechanismA
-
 
 @dataclass(frozen=True)
 class Guarded(Method):
     """A method as one party runs it: its shares pass through its mechanism."""
 
     inner: Sharing
-    mechanism: InLoop
+    mechanism: Mechanism
     book: Book
     parties: int
 
@@ -46,47 +47,60 @@ class Guarded(Method):
         return self.inner.coordinator_side(task)
 
     def party_side(self, block: Block) -> PartySide:
-        if isinstance(self.mechanism, MechanismA):
-            return AdmmSide(self._fitted(self.mechanism, block), block, self.book)
-        if isinstance(self.mechanism, PaperMechanism):
-            return PaperBallSide(self._paper(self.mechanism, block), block, self.book)
-        return PaperSide(self.mechanism, block, self.book)
+        """The mechanism's side; SettingError where the mechanism and the block do not go together."""
+        return _SIDES[type(self.mechanism)](self, self.mechanism, block)
 
-    def _paper(self, mechanism: PaperMechanism, block: Block) -> PaperMechanism:
-        rho = self._rho(block)
-        return replace(mechanism, rho=rho, parties=self.parties, penalty=block.features.rows * block.penalty.ridge)
-
-    def _fitted(self, mechanism: MechanismA, block: Block) -> MechanismA:
-        weight = self._rho(block) * (1 + self.inner.proximity(self.parties))
-        penalty, scale = block.penalty, block.features.rows / weight
-        rest = Combined(0.0, penalty.shape, penalty.feasible)
-        fitted = replace(mechanism, kappa=scale * penalty.ridge, rest=rest, scale=scale)
-        self.book.account.check(fitted.cost(block.features.rows).times(fitted.rounds), self.book.run)
-        return fitted
-
-    def _rho(self, block: Block) -> float:
+    def rho(self, block: Block) -> float:
         if self.inner.rho is not None:
             return self.inner.rho
+        if block.loss.curvature is None:
+            raise SettingError(
+                f"{type(self.mechanism).__name__} needs to know rho. Found a loss without a curvature: give the method "
+                "rho=...."
+            )
         return block.loss.stiffness(np.zeros(1))
 
 
-def guard(method: Method, mechanism: InLoop, book: Book, parties: int, block: Block) -> Guarded:
+def guard(method: Method, mechanism: Mechanism, book: Book, parties: int) -> Guarded:
     """`method` under `mechanism`; SettingError where the two do not go together."""
-    name = type(mechanism).__name__
     if not isinstance(method, Sharing) or method.adapts or method.memory:
         raise SettingError(
-            f"{name} needs ADMM sharing with a fixed rho and no acceleration: plait.Jacobi(), or plait.Proximal("
-            f"adaptive=False, acceleration=0). Found {method!r}."
+            f"{type(mechanism).__name__} needs ADMM sharing with a fixed rho and no acceleration: plait.Jacobi(), or "
+            f"plait.Proximal(adaptive=False, acceleration=0). Found {method!r}."
         )
-    if isinstance(mechanism, PaperNoise):
-        return Guarded(method, mechanism, book, parties)
-    if isinstance(mechanism, MechanismA):
-        _check_strongly_convex(mechanism, block.penalty)
-    elif not block.penalty.quadratic:
-        raise SettingError(f"{name} needs an L2 penalty. Found {block.penalty!r}. Use plait.privacy.Recommended.")
-    if method.rho is None and block.loss.curvature is None:
-        raise SettingError(f"{name} needs to know rho. Found a loss without a curvature: give the method rho=....")
     return Guarded(method, mechanism, book, parties)
+
+
+def _noisy_admm(method: Guarded, mechanism: MechanismA, block: Block) -> PartySide:
+    _check_strongly_convex(mechanism, block.penalty)
+    weight = method.rho(block) * (1 + method.inner.proximity(method.parties))
+    penalty, scale = block.penalty, block.features.rows / weight
+    rest = Combined(0.0, penalty.shape, penalty.feasible)
+    fitted = replace(mechanism, kappa=scale * penalty.ridge, rest=rest, scale=scale)
+    method.book.account.check(fitted.cost(block.features.rows).times(fitted.rounds), method.book.run)
+    return AdmmSide(fitted, block, method.book)
+
+
+def _paper_mechanism(method: Guarded, mechanism: PaperMechanism, block: Block) -> PartySide:
+    if not block.penalty.quadratic:
+        raise SettingError(
+            f"PaperMechanism needs an L2 penalty. Found {block.penalty!r}. Use plait.privacy.Recommended."
+        )
+    weight = block.features.rows * block.penalty.ridge
+    fitted = replace(mechanism, rho=method.rho(block), parties=method.parties, penalty=weight)
+    return PaperBallSide(fitted, block, method.book)
+
+
+def _paper_noise(method: Guarded, mechanism: PaperNoise, block: Block) -> PartySide:
+    return PaperSide(mechanism, block, method.book)
+
+
+_SIDES: Mapping[type[Mechanism], Callable[[Guarded, Any, Block], PartySide]] = {
+    MechanismA: _noisy_admm,
+    PaperMechanism: _paper_mechanism,
+    PaperNoise: _paper_noise,
+}
+"""Every mechanism that adds noise to each share has a row here."""
 
 
 def _check_strongly_convex(mechanism: MechanismA, penalty: Penalty) -> None:

@@ -6,7 +6,7 @@ SCORES         your scores of the records of fold k, by the model that did not s
 LABELS         one target per record                                                       (helper)
 FIT            one offset per record, or one for all: fit your weights, once                (helper)
 SKETCH         a noisy sketch of your scores in so many buckets                            (helper)
-SHARE          how much of your score is used                                              (helper)
+FACTOR         by which factor your score is used                                          (helper)
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from plait._types import Array
 from plait.messages import Broadcast, Share, Transport
 
-FOLDS = 5
+FOLDS = 5  # parts of the rows for out-of-fold scores: each model sees four fifths, and five fits are cheap
 
 
 class Step(IntEnum):
@@ -29,7 +29,7 @@ class Step(IntEnum):
     LABELS = -2
     FIT = -3
     SKETCH = -4
-    SHARE = -5
+    FACTOR = -5
 
 
 def say(step: Step, *numbers: float, vector: Array | None = None) -> Broadcast:

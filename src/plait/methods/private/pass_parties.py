@@ -106,7 +106,7 @@ class HelperState:
     offset: Array | None = None
     weights: Array | None = None
     energy: float = 0.0
-    share: float = 1.0
+    factor: float = 1.0
 
 
 class HelperSide(PartySide):
@@ -133,8 +133,8 @@ class HelperSide(PartySide):
             return self._fit(state, broadcast)
         if step == Step.SKETCH:
             return state, self._sketched(state, broadcast)
-        if step == Step.SHARE:
-            return replace(state, share=float(np.clip(broadcast.scalars[1], 0.0, 1.0))), Share(number)
+        if step == Step.FACTOR:
+            return replace(state, factor=float(np.clip(broadcast.scalars[1], 0.0, 1.0))), Share(number)
         raise PrivacyError(
             f"party {self._book.party!r} protects its features and takes part in a private pass only. Found a request "
             f"for step {step}. Nothing was released."
@@ -179,4 +179,4 @@ class HelperSide(PartySide):
     def weights(self, state: HelperState) -> Array:
         if state.weights is None:
             return np.zeros(self._rows.shape[1])
-        return state.share * state.weights / self._radius
+        return state.factor * state.weights / self._radius

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from plait._checks import need_types
 from plait._types import Array
 from plait.errors import SettingError
 from plait.messages import Broadcast, Share
@@ -31,13 +32,24 @@ _LOOK_BACK, _CAUTION = 3, 100.0
 
 @dataclass(frozen=True)
 class Augmented(Method):
-    """Losses with kinks (hinge, quantile) in far fewer rounds than ADMM; rho=None takes the loss's own unit."""
+    """Losses with kinks (hinge, quantile) in far fewer rounds than ADMM; rho=None takes the loss's own unit.
+
+    Parameters
+    ----------
+    rho : float, default=None
+        The first weight of the augmentation; None takes the loss's own unit.
+    sums_only : bool, default=False
+        As for `Subspace`.
+    memory : int, default=None
+        As for `Subspace`.
+    """
 
     rho: float | None = None
     sums_only: bool = False
     memory: int | None = None
 
     def __post_init__(self) -> None:
+        need_types(self)
         need_positive("Augmented(rho)", self.rho)
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plait._checks import need_types
 from plait.errors import SettingError
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.methods.subspace.coordinator import SubspaceCoordinator
@@ -27,14 +28,19 @@ _LONGEST, _LONGEST_SUMS = 30, 40
 class Subspace(Method):
     """Smooth losses, in a tenth of the rounds of ADMM.
 
-    sums_only   let the coordinator use only sums over the parties, as secure aggregation will show it
-    memory      how many past steps (per party) the coordinator minimises over; None chooses by N and M
+    Parameters
+    ----------
+    sums_only : bool, default=False
+        Let the coordinator use only sums over the parties, as secure aggregation will show it.
+    memory : int, default=None
+        How many past steps (per party) the coordinator minimises over; None chooses by N and M.
     """
 
     sums_only: bool = False
     memory: int | None = None
 
     def __post_init__(self) -> None:
+        need_types(self)
         if self.memory is not None and self.memory < 1:
             raise SettingError(f"Subspace(memory) must be at least 1. Found {self.memory}.")
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RANK_TOLERANCE = 1e-9
+RANK_TOLERANCE = 1e-9  # of the largest singular value: directions that messages show more weakly are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Rows that an attack reconstructed, and the share of them within tolerance of the truth."""
+    """Rows that an attack reconstructed, and the fraction of them within tolerance of the truth."""
 
     rows: Floats
     fraction: float

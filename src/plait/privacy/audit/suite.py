@@ -31,9 +31,9 @@ from plait.problem.losses import Logistic
 from plait.problem.penalties import L2
 
 REPLACE = Adjacency.REPLACE
-GRADIENT = NoisyGradient.for_mu(1.0, 2, 1.0, REPLACE)
-REST = np.full((3, 2), 0.2)
-SHORT, FULL = 300, 5000
+GRADIENT = NoisyGradient.for_mu(1.0, 2, 1.0, REPLACE)  # mu 1, 2 columns, slopes up to 1: small and quick to play
+REST = np.full((3, 2), 0.2)  # the other rows, known to the attacker: their values do not matter to the guarantee
+SHORT, FULL = 300, 5000  # games: seconds, which catch every mutant; minutes, which catch subtler faults
 Run = Callable[[Array, Array, int], Array]
 
 

@@ -1,8 +1,8 @@
 """An append-only, hash-chained, fsynced file of JSON lines that notices when it was cut, edited or lost.
 
     journal.jsonl   one entry per line: version, seq, kind, body, hash (over these and the hash before)
-    head.json       outside the folder of the journal: how far it had come, and the entry being written, if
-    any lock            held exclusively while anything is read or written
+    head.json       outside the folder of the journal: how far it had come, and the entry being written, if any
+    lock            held exclusively while anything is read or written
 
 An entry is announced in the head, then written and synced, then the head moves on. After a crash the
 announced entry counts as written, whatever part of it reached the disk; the torn bytes stay, and an entry
@@ -10,7 +10,6 @@ that names them follows. A journal behind its head, or without one, is damaged.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -19,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plait._files import write_atomically
+from plait._hash_chain import START, canonical, digest
 from plait.errors import PrivacyError
 
-VERSION = 1
-START = "0" * 64
+VERSION = 1  # of the format of entry and head; another number counts as damage
 
 Body = dict[str, Any]
 
@@ -78,7 +78,7 @@ class HashChain:
             return entries
         body = {**pending["body"], "recovered": True}
         if torn:
-            body["torn"] = hashlib.sha256(torn).hexdigest()
+            body["torn"] = digest(torn)
         return self.append(entries, pending["kind"], body)
 
     def _read(self) -> tuple[list[ChainEntry], bytes]:
@@ -88,7 +88,7 @@ class HashChain:
         content = self.path.read_bytes() if self.path.exists() else b""
         for line in content.removesuffix(b"\n").split(b"\n") if content else []:
             entry = _parse(line, entries)
-            named = hashlib.sha256(b"\n".join(torn)).hexdigest() if torn else None
+            named = digest(b"\n".join(torn)) if torn else None
             if entry is not None and entry.body.get("torn") == named:
                 entries.append(entry)
                 torn = []
@@ -102,7 +102,7 @@ class HashChain:
                 file.write(b"\n")
             file.write(_line(entry))
             file.flush()
-            _sync(file.fileno())
+            os.fsync(file.fileno())
 
     def _ends_a_line(self) -> bool:
         with self.path.open("rb") as file:
@@ -127,7 +127,7 @@ class HashChain:
             "hash": entries[-1].hash if entries else START,
             "pending": pending,
         }
-        write_durably(self.head_path, json.dumps(head).encode())
+        write_atomically(self.head_path, json.dumps(head).encode())
 
     def _damaged(self, why: str) -> PrivacyError:
         return PrivacyError(
@@ -136,38 +136,13 @@ class HashChain:
         )
 
 
-def write_durably(path: Path, content: bytes, private: bool = False) -> None:
-    """Replace a file in one step, so that a crash leaves the old or the new content and never a mixture.
-
-    A `private` file is readable by its owner only, from its first byte on.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    mode = 0o600 if private else 0o666
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(content)
-        file.flush()
-        _sync(file.fileno())
-    part.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        _sync(folder)
-    finally:
-        os.close(folder)
-
-
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)
-
-
 def _entry(entries: list[ChainEntry], kind: str, body: Body) -> ChainEntry:
     previous = entries[-1].hash if entries else START
     return ChainEntry(len(entries) + 1, kind, body, _hash(len(entries) + 1, previous, kind, body))
 
 
 def _hash(seq: int, previous: str, kind: str, body: Body) -> str:
-    content = json.dumps([VERSION, seq, previous, kind, body], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return digest(canonical([VERSION, seq, previous, kind, body]))
 
 
 def _line(entry: ChainEntry) -> bytes:
@@ -178,7 +153,7 @@ def _line(entry: ChainEntry) -> bytes:
         "body": entry.body,
         "hash": entry.hash,
     }
-    return json.dumps(content, sort_keys=True, allow_nan=False).encode() + b"\n"
+    return canonical(content) + b"\n"
 
 
 def _parse(line: bytes, entries: list[ChainEntry]) -> ChainEntry | None:

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from plait._files import write_atomically
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon
-from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain, write_durably
+from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
 from plait.privacy.noise import Noise, Release
 
 
@@ -135,7 +136,7 @@ class Ledger:
         if stored is not None:
             return stored
         content = compute()
-        write_durably(self._file(charge), content)
+        write_atomically(self._file(charge), content)
         with self._journal.locked() as entries:
             done = {e.body["key_id"] for e in entries if e.kind == "released"}
             if charge.key_id not in done:

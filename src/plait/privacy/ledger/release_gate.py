@@ -10,14 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from plait._files import write_atomically
 from plait._types import Array
 from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost
-from plait.privacy.ledger.hash_chain import write_durably
 from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 
-SECRET_BYTES = 32
+SECRET_BYTES = 32  # bytes of the key of all noise: 256 bits, as AES-256 takes
 
 
 class Account(Protocol):
@@ -115,5 +115,5 @@ def _secret(path: Path) -> bytes:
             )
         return content
     secret = secrets.token_bytes(SECRET_BYTES)
-    write_durably(path, secret, private=True)
+    write_atomically(path, secret, private=True)
     return _secret(path)

@@ -9,7 +9,7 @@ from plait.privacy.accounting import Cost
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.ledger import Charge, decode_charge
 
-DEFAULT_DELTA = 1e-5
+DEFAULT_DELTA = 1e-5  # probability at which spending is stated where the ledger has no budget: the mechanisms' default
 
 
 @dataclass(frozen=True)

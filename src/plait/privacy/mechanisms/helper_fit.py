@@ -4,10 +4,10 @@
        an offset: for each record the score of a model that did not see it, or a constant where nothing about its
        own columns may leave it.
     2. Each helper draws a noisy Gram matrix and a few noisy gradients and takes its weights from those alone:
-       see `newton`. Its weights are private; so is all that is computed from them and from public values.
-    3. With several helpers, each sends a noisy sketch of its score, and the label holder chooses the shares.
+       see `noisy_newton`. Its weights are private; so is all that is computed from them and from public values.
+    3. With several helpers, each sends a noisy sketch of its score, and the label holder chooses the mixing factors.
 
-The score of a record is own(record) + sum_k share_k (row_k . weights_k).
+The score of a record is own(record) + sum_k alpha_k (row_k . weights_k).
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 
 Floats = NDArray[np.float64]
 
-FEWEST_BUCKETS = 8
+FEWEST_BUCKETS = 8  # of a sketch: with fewer, helpers' scores collide too often to be told apart
 MOST_BUCKETS = 2**15
 """A sketch travels as scalars, and with more buckets its sampling error is far below anything that matters."""
 CLIP = 1.0
@@ -81,7 +81,7 @@ def posterior_mean(estimate: float, error: float) -> float:
     return float(density @ r / density.sum())
 
 
-def shares(energies: Sequence[float], sketches: Sequence[Sketch]) -> Floats:
+def mixing_factors(energies: Sequence[float], sketches: Sequence[Sketch]) -> Floats:
     """alpha: the factor of each helper's score, between 0 and 1."""
     count = len(energies)
     root = np.sqrt(np.maximum(np.asarray(energies, dtype=float), 0.0))

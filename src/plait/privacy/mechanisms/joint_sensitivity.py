@@ -34,12 +34,12 @@ class Joint:
 
     @classmethod
     def for_mu(
-        cls, mu: float, gram_share: float, gradients: int, gram: tuple[int, float], bound: float,
+        cls, mu: float, gram_fraction: float, gradients: int, gram: tuple[int, float], bound: float,
         adjacency: Adjacency, records: int
     ) -> "Joint":  # fmt: skip
-        """Releases that cost mu together; `gram_share` is C / (A + C), and `gram` the Gram matrix's width and W."""
-        whole = mu**2 / 4 if adjacency is Adjacency.REPLACE else (1 - gram_share) * mu**2
-        part = whole * gram_share / (1 - gram_share)
+        """Releases that cost mu together; `gram_fraction` is C / (A + C), and `gram` the Gram matrix's width and W."""
+        whole = mu**2 / 4 if adjacency is Adjacency.REPLACE else (1 - gram_fraction) * mu**2
+        part = whole * gram_fraction / (1 - gram_fraction)
         factor = adjacency.factor
         width, weight_bound = gram
         return cls(

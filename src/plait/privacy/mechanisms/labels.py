@@ -13,34 +13,50 @@ draw on the same labels would be a second release, so the draw is stored with th
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from plait._checks import need_types
+from plait._files import write_atomically
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_epsilon
-from plait.privacy.ledger.hash_chain import write_durably
 from plait.privacy.ledger.ledger import Ledger, fingerprint
+from plait.privacy.mechanisms.base import Draw, LabelMechanism
+from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor
+from plait.privacy.mechanisms.wording import labels_protected
 from plait.privacy.noise import Keystream, Noise, Release, discrete_laplace
+from plait.problem.losses import Logistic, Loss
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STEPS = 2**16
 """Steps of the grid on which a regression label is rounded, over its public range."""
-COIN = 2**53
+COIN = 2**53  # equally likely sides: probabilities are multiples of 2^-53, which a double holds exactly
 
 
 @dataclass(frozen=True)
-class RandomisedResponse:
-    """k-ary randomised response with pure epsilon."""
+class RandomisedResponse(LabelMechanism):
+    """k-ary randomised response with pure epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The pure epsilon of a label.
+    classes : int, default=2
+        How many classes there are.
+    """
 
     epsilon: float
     classes: int = 2
 
     def __post_init__(self) -> None:
+        need_types(self)
         check_epsilon(self.epsilon)
         if self.classes < 2:
             raise SettingError(f"`classes` must be at least 2. Found {self.classes}.")
@@ -75,9 +91,34 @@ class RandomisedResponse:
         soft: Floats = (hot - self.lie) / (1 - self.classes * self.lie)
         return np.ascontiguousarray(soft[:, 1]) if self.classes == 2 else soft
 
+    @property
+    def sentence(self) -> str:
+        return labels_protected(self.epsilon)
+
+    def loss_of_targets(self, loss: Loss) -> Loss:
+        _need_logistic(loss)
+        if self.classes != 2:
+            raise SettingError(
+                f"one model has 2 classes. Found RandomisedResponse(classes={self.classes}). Train several classes "
+                "with plait.VerticalLogisticRegression(privacy=...)."
+            )
+        return SoftLogistic(float(self.targets([0])[0]), float(self.targets([1])[0]))
+
+    def seen(self, labels: Floats, draw: Draw) -> Floats:
+        return self.targets(draw(self, (labels > 0).astype(np.float64)))
+
+    def noise_factor(self, targets: Floats) -> float:
+        return label_noise_factor(targets)
+
+    def of_classes(self, classes: NDArray[Any], count: int, draw: Draw) -> Sequence[LabelMechanism]:
+        if self.classes != count:
+            return super().of_classes(classes, count, draw)
+        reported = draw(self, classes.astype(np.float64)).astype(np.int64)
+        return [ReportedClass(self, reported, k) for k in range(count)]
+
 
 @dataclass(frozen=True, eq=False)
-class ReportedClass:
+class ReportedClass(LabelMechanism):
     """One class against the rest, from labels (N,) that were noised before: it costs nothing more."""
 
     response: RandomisedResponse
@@ -85,8 +126,18 @@ class ReportedClass:
     index: int
 
     @property
-    def epsilon(self) -> float:
-        return self.response.epsilon
+    def sentence(self) -> str:
+        return self.response.sentence
+
+    def loss_of_targets(self, loss: Loss) -> Loss:
+        _need_logistic(loss)
+        return SoftLogistic(*self.range())
+
+    def seen(self, labels: Floats, draw: Draw) -> Floats:
+        return self.targets()
+
+    def noise_factor(self, targets: Floats) -> float:
+        return label_noise_factor(targets)
 
     def targets(self) -> Floats:
         """Unbiased soft targets of this class, (N,)."""
@@ -102,14 +153,25 @@ class ReportedClass:
 
 
 @dataclass(frozen=True)
-class NoisyLabel:
-    """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon."""
+class NoisyLabel(LabelMechanism):
+    """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The pure epsilon of a label.
+    low : float
+        The least label, known without the data.
+    high : float
+        The largest label, known without the data.
+    """
 
     epsilon: float
     low: float
     high: float
 
     def __post_init__(self) -> None:
+        need_types(self)
         check_epsilon(self.epsilon)
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise SettingError(
@@ -132,6 +194,26 @@ class NoisyLabel:
         cells = np.rint((np.clip(true, self.low, self.high) - self.low) / step).astype(np.int64)
         return self.low + step * (cells + discrete_laplace(self._scale, true.size, stream)).astype(np.float64)
 
+    @property
+    def sentence(self) -> str:
+        return labels_protected(self.epsilon)
+
+    def loss_of_targets(self, loss: Loss) -> Loss:
+        if loss.classifies:
+            raise SettingError("classes are protected by RandomisedResponse(epsilon). Found NoisyLabel.")
+        return loss
+
+    def seen(self, labels: Floats, draw: Draw) -> Floats:
+        return draw(self, labels)
+
+
+def _need_logistic(loss: Loss) -> None:
+    if not isinstance(loss, Logistic):
+        raise SettingError(
+            f"RandomisedResponse needs plait.Logistic(), because other losses have no unbiased form here. Found "
+            f"{loss!r}. A numeric label is protected by NoisyLabel(epsilon, low, high)."
+        )
+
 
 def private_labels(
     mechanism: RandomisedResponse | NoisyLabel,
@@ -152,7 +234,7 @@ def private_labels(
         return json.dumps({"version": 1, "labels": version, "values": drawn.tolist()}).encode()
 
     content = ledger.release(release, mechanism.cost, repr(mechanism), noise, draw)
-    write_durably(store, content)
+    write_atomically(store, content)
     return _read(store, version, values.size)
 
 

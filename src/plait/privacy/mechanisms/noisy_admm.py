@@ -17,13 +17,16 @@ clean one.
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._checks import need_types
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
 from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.base import DefaultMethod, GuaranteedMechanism, Schedule
 from plait.privacy.mechanisms.paper import minimise_on_ball
 from plait.privacy.mechanisms.wording import protected
 from plait.privacy.noise import Grid, Keystream
@@ -34,13 +37,43 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MechanismA:
+class MechanismA(GuaranteedMechanism):
     """`rounds` private x-updates at (epsilon, delta) in total.
 
     kappa is lambda / (rho + tau), and R_0 is `scale` times `rest`, the penalty without its ridge; a run fills them in.
     Shares are covered; the weights that a party keeps are not.
     `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of all rounds together.
+    rounds : int, default=10
+        How many rounds are paid for.
+    kappa : float, default=1.0
+        lambda / (rho + tau); a run fills it in.
+    delta : float, default=1e-5
+        The delta of all rounds together.
+    adjacency : Adjacency, default=Adjacency.REPLACE
+        What a neighbouring data set is.
+    radius : float, default=10.0
+        The largest norm of the weights.
+    target_bound : float, default=2.0
+        Where targets are clipped.
+    output_bound : float, default=2.0
+        Where shares are clipped.
+    residual : float, default=1e-6
+        How well the x-update must be solved.
+    clip : float, default=None
+        The public radius at which rows are clipped; without it they must have norm at most 1.
+    rest : Penalty, default=NoPenalty()
+        The penalty without its ridge; a run fills it in.
+    scale : float, default=1.0
+        The factor of `rest`; a run fills it in.
     """
+
+    schedule: ClassVar[Schedule] = Schedule.EVERY_ROUND
+    default_method: ClassVar[DefaultMethod] = DefaultMethod.FIXED_RHO
 
     epsilon: float
     rounds: int = 10
@@ -56,6 +89,7 @@ class MechanismA:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
+        need_types(self)
         mu_of(self.epsilon, self.delta)
         for name in ("rounds", "kappa", "radius", "target_bound", "output_bound"):
             if not getattr(self, name) > 0:
@@ -67,6 +101,10 @@ class MechanismA:
     @property
     def guarantee(self) -> str:
         return f"{protected(self.epsilon, self.delta, self.adjacency)} in {self.rounds} rounds of shares"
+
+    @property
+    def max_rounds(self) -> int:
+        return self.rounds
 
     @property
     def sensitivity(self) -> float:

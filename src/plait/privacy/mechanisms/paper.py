@@ -8,23 +8,24 @@ ledger says so.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from plait._checks import need_types
 from plait.errors import InputError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, classical_sigma
 from plait.privacy.clipping import row_norms
+from plait.privacy.mechanisms.base import DefaultMethod, Mechanism, Schedule
 from plait.privacy.noise import Grid, Keystream
 
 Floats = NDArray[np.float64]
 
-RANK_TOLERANCE = 1e-9
-ROW_TOLERANCE = 1e-6
+RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: smaller ones count as 0 in the pseudo-inverse
+ROW_TOLERANCE = 1e-6  # by which the norm of a row may miss the 1 that the paper assumes: float32 data pass
 REASON = "none (the support of the noise depends on the data)"
 
 
@@ -32,12 +33,51 @@ class NoGuaranteeWarning(UserWarning):
     """A run uses a mechanism that guarantees nothing."""
 
 
+class _InColumnSpace(Mechanism):
+    """What both forms of the paper's noise say of themselves."""
+
+    schedule: ClassVar[Schedule] = Schedule.EVERY_ROUND
+    default_method: ClassVar[DefaultMethod] = DefaultMethod.PAPER
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(mu=math.inf)
+
+    @property
+    def guarantee(self) -> str:
+        return REASON
+
+    @property
+    def warning(self) -> str:
+        return (
+            f"{type(self).__name__} is not differentially private: its noise lies in the column space of the data. "
+            "Use plait.privacy.Recommended for a guarantee."
+        )
+
+
 @dataclass(frozen=True)
-class PaperMechanism:
+class PaperMechanism(_InColumnSpace):
     """The paper's noise at the paper's scale: it claims (epsilon, delta) per round and guarantees nothing.
 
     bound is b_1 (norms of x, y and z), curvature c_1 (sup |R''|), penalty lambda, rho and parties M. A run fills in
     the last three, which it knows.
+
+    Parameters
+    ----------
+    epsilon : float
+        What the paper claims per round, in (0, 1].
+    delta : float, default=1e-5
+        What the paper claims per round.
+    bound : float, default=1.0
+        b_1, the norms of x, y and z.
+    rho : float, default=1.0
+        rho of the run, which fills it in.
+    parties : int, default=2
+        M of the run, which fills it in.
+    penalty : float, default=0.0
+        lambda of the run, which fills it in.
+    curvature : float, default=1.0
+        c_1 = sup |R''|.
     """
 
     epsilon: float
@@ -49,6 +89,7 @@ class PaperMechanism:
     curvature: float = 1.0
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not 0 < self.epsilon <= 1:
             raise SettingError(
                 f"The paper's theorem needs a per-round epsilon in (0, 1]. Found {self.epsilon}. For a "
@@ -57,14 +98,6 @@ class PaperMechanism:
         for name in ("delta", "bound", "rho", "parties"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"`{name}` must be positive. Found {getattr(self, name)}.")
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(mu=math.inf)
-
-    @property
-    def guarantee(self) -> str:
-        return REASON
 
     def sensitivity(self, width: int) -> float:
         """The paper's C = 3 / (d rho) [lambda c_1 + (1 + M rho) b_1]; its lemma is false."""
@@ -81,30 +114,31 @@ class PaperMechanism:
 
 
 @dataclass(frozen=True)
-class PaperNoise:
-    """The paper's noise at a plain level sigma, as in its figures; guarantees nothing."""
+class PaperNoise(_InColumnSpace):
+    """The paper's noise at a plain level sigma, as in its figures; guarantees nothing.
+
+    Parameters
+    ----------
+    sigma : float
+        The noise level, 0 or more.
+    """
 
     sigma: float
 
     def __post_init__(self) -> None:
+        need_types(self)
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
             raise SettingError(f"`sigma` must be zero or positive, and finite. Found {self.sigma}.")
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(mu=math.inf)
-
-    @property
-    def guarantee(self) -> str:
-        return REASON
 
     def scale(self, width: int) -> float:
         return self.sigma
 
 
 @dataclass(frozen=True)
-class NoPrivacy:
+class NoPrivacy(Mechanism):
     """Nothing is protected: shares are sent as they are. An explicit choice, of infinite cost."""
+
+    schedule: ClassVar[Schedule] = Schedule.NEVER
 
     @property
     def cost(self) -> Cost:
@@ -141,16 +175,6 @@ class ColumnNoise:
     def sample(self, sigma: float, stream: Keystream) -> Floats:
         draw: Floats = sigma * (self.factor @ Grid.for_sigma(1.0).noisy(np.zeros(self.rank), stream))
         return draw
-
-
-def warn_no_guarantee(mechanism: "PaperMechanism | PaperNoise") -> None:
-    """Say once per run that nothing is guaranteed."""
-    warnings.warn(
-        f"{type(mechanism).__name__} is not differentially private: its noise lies in the column space of the data. "
-        "Use plait.privacy.Recommended for a guarantee.",
-        NoGuaranteeWarning,
-        stacklevel=6,
-    )
 
 
 def check_unit_rows(matrix: Any) -> None:

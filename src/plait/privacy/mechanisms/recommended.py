@@ -3,25 +3,53 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
+from plait._checks import need_types
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon, mu_of
 from plait.privacy.clipping import Adjacency
+from plait.privacy.mechanisms.base import GuaranteedMechanism, Schedule
 from plait.privacy.mechanisms.joint_sensitivity import MOST_FREE, Joint
 from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
 from plait.privacy.mechanisms.wording import protected
 
 
 @dataclass(frozen=True)
-class Recommended:
+class Recommended(GuaranteedMechanism):
     """Record-level (epsilon, delta) differential privacy of one helper's features.
 
-    The shares divide mu^2. `gram_share` is the Gram matrix's part beside the gradients; where a record is replaced it
-    costs nothing (see `joint`). `sketch_share` is spent only where several helpers must be kept from counting the
-    same signal twice; `score_share` releases one noisy score per record and is off by default. `clip` is the public
-    radius at which rows are clipped; without it they must have norm at most 1. `gradient_clip` bounds the slope of a
-    loss that has no bound of its own.
+    The parts named `*_share` are fractions of mu^2. `gram_share` is the Gram matrix's part beside the gradients.
+    Where a record is replaced it costs nothing (see `joint_sensitivity`). `sketch_share` is spent only where several
+    helpers must be kept from counting the same signal twice. `score_share` releases one noisy score per record and is
+    off by default. `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
+    `gradient_clip` bounds the slope of a loss that has no bound of its own.
+
+    Parameters
+    ----------
+    epsilon : float
+        The total epsilon of the run.
+    delta : float, default=1e-5
+        The total delta; below 1 / N.
+    adjacency : Adjacency, default=Adjacency.REPLACE
+        What a neighbouring data set is: one record replaced, or blanked.
+    gradients : int, default=6
+        How many noisy gradients are released.
+    gram_share : float, default=0.25
+        The part of the budget for the Gram matrix, at most 1/3.
+    sketch_share : float, default=0.3
+        The part of the budget for the sketch that several helpers need.
+    score_share : float, default=0.0
+        The part of the budget for one noisy score per record; 0 releases none.
+    score_bound : float, default=2.0
+        Where those scores are clipped.
+    clip : float, default=None
+        The public radius at which rows are clipped; without it they must have norm at most 1.
+    gradient_clip : float, default=1.0
+        Bounds the slope of a loss that has no bound of its own.
     """
+
+    schedule: ClassVar[Schedule] = Schedule.ONE_PASS
 
     epsilon: float
     delta: float = 1e-5
@@ -35,6 +63,7 @@ class Recommended:
     gradient_clip: float = 1.0
 
     def __post_init__(self) -> None:
+        need_types(self)
         check_epsilon(self.epsilon)
         check_delta(self.delta)
         if self.gradients < 1:

@@ -136,7 +136,13 @@ def test_first_iterates_are_the_papers(
         step(paper)
         with pytest.warns(plait.ConvergenceWarning):
             fit = plait.fit(
-                parts, labels, loss=loss_object, penalty=chosen, method=method, stopping=plait.Stopping(rounds, tol=0.0)
+                parts,
+                labels,
+                loss=loss_object,
+                penalty=chosen,
+                method=method,
+                stopping=plait.Stopping(rounds, tol=0.0),
+                fit_intercept=False,
             )
         for ours, theirs in zip(fit.weights, paper.x, strict=True):
             assert ours == pytest.approx(theirs, abs=1e-10)
@@ -155,7 +161,12 @@ def test_every_lyapunov_value_in_the_history_is_the_definition() -> None:
     start = paper.lyapunov()
     with pytest.warns(plait.ConvergenceWarning):
         fit = plait.fit(
-            parts, labels, penalty=plait.L1(LAMBDA), method=plait.Jacobi(rho=RHO), stopping=plait.Stopping(8, tol=0.0)
+            parts,
+            labels,
+            penalty=plait.L1(LAMBDA),
+            method=plait.Jacobi(rho=RHO),
+            stopping=plait.Stopping(8, tol=0.0),
+            fit_intercept=False,
         )
     assert fit.history.start.lyapunov == pytest.approx(start, rel=1e-12)
     for record in fit.history:
@@ -169,10 +180,22 @@ def test_proximal_without_extras_and_one_party_is_the_papers_algorithm() -> None
     one = [np.hstack(parts)]
     plain = plait.Proximal(rho=RHO, adaptive=False, acceleration=0)
     with pytest.warns(plait.ConvergenceWarning):
-        a = plait.fit(one, labels, penalty=plait.L2(LAMBDA), method=plain, stopping=plait.Stopping(5, tol=0.0))
+        a = plait.fit(
+            one,
+            labels,
+            penalty=plait.L2(LAMBDA),
+            method=plain,
+            stopping=plait.Stopping(5, tol=0.0),
+            fit_intercept=False,
+        )
     with pytest.warns(plait.ConvergenceWarning):
         b = plait.fit(
-            one, labels, penalty=plait.L2(LAMBDA), method=plait.Jacobi(rho=RHO), stopping=plait.Stopping(5, tol=0.0)
+            one,
+            labels,
+            penalty=plait.L2(LAMBDA),
+            method=plait.Jacobi(rho=RHO),
+            stopping=plait.Stopping(5, tol=0.0),
+            fit_intercept=False,
         )
     assert a.weights[0] == pytest.approx(b.weights[0], abs=1e-14)
 
@@ -199,8 +222,8 @@ def test_impossible_options_are_refused(make: Callable[[], plait.Method]) -> Non
 def test_every_safe_method_reaches_the_same_optimum(method: plait.Method) -> None:
     parts, labels = tables()
     stopping = plait.Stopping(max_rounds=3000, tol=1e-9)
-    reference = plait.fit([np.hstack(parts)], labels, penalty=plait.L2(LAMBDA), stopping=stopping)
-    fit = plait.fit(parts, labels, penalty=plait.L2(LAMBDA), method=method, stopping=stopping)
+    reference = plait.fit([np.hstack(parts)], labels, penalty=plait.L2(LAMBDA), stopping=stopping, fit_intercept=False)
+    fit = plait.fit(parts, labels, penalty=plait.L2(LAMBDA), method=method, stopping=stopping, fit_intercept=False)
     assert fit.objective == pytest.approx(reference.objective, rel=1e-10)
 
 
@@ -213,8 +236,11 @@ def test_proximal_converges_for_every_rho(rho: float) -> None:
         penalty=plait.L1(0.01),
         method=plait.Proximal(rho=rho),
         stopping=plait.Stopping(max_rounds=3000, tol=1e-8),
+        fit_intercept=False,
     )
-    best = plait.fit([np.hstack(parts)], labels, penalty=plait.L1(0.01), stopping=plait.Stopping(3000, tol=1e-9))
+    best = plait.fit(
+        [np.hstack(parts)], labels, penalty=plait.L1(0.01), stopping=plait.Stopping(3000, tol=1e-9), fit_intercept=False
+    )
     assert fit.objective == pytest.approx(best.objective, rel=1e-8)
 
 
@@ -228,6 +254,7 @@ def test_an_unguarded_run_goes_wherever_it_goes() -> None:
             penalty=plait.L2(0.1),
             method=method,
             stopping=rule,
+            fit_intercept=False,
         )
     assert fit.rounds == 40
     assert fit.objective > 1e3 * fit.history[0].objective
@@ -239,10 +266,10 @@ def test_runs_on_the_same_parts_share_their_factorisation() -> None:
     parts = read_parts([rng.normal(size=(30, 4)), rng.normal(size=(30, 3))])
     y = np.sign(rng.normal(size=30))
     method, rule = plait.Jacobi(rho=0.5), plait.Stopping(max_rounds=5, tol=0)
-    first = plait.fit({p.name: p for p in parts}, y, method=method, stopping=rule)
+    first = plait.fit({p.name: p for p in parts}, y, method=method, stopping=rule, fit_intercept=False)
     factor = parts[0].features.gram_eigen
-    again = plait.fit({p.name: p for p in parts}, y, method=method, stopping=rule)
-    fresh = plait.fit({p.name: p.matrix for p in parts}, y, method=method, stopping=rule)
+    again = plait.fit({p.name: p for p in parts}, y, method=method, stopping=rule, fit_intercept=False)
+    fresh = plait.fit({p.name: p.matrix for p in parts}, y, method=method, stopping=rule, fit_intercept=False)
     assert parts[0].features.gram_eigen is factor
     for name, weights in first.weights.items():
         np.testing.assert_array_equal(weights, again.weights[name])

@@ -66,8 +66,14 @@ def test_parties_with_indicators_agree_quickly() -> None:
         parts.append(np.hstack(sets))
     y = (score + rng.logistic(size=n) > 0).astype(float)
     job = {"penalty": plait.L2(1e-4), "method": plait.Subspace()}
-    best = plait.fit(parts, y, **job, stopping=plait.Stopping(tol=1e-12, max_rounds=300)).objective
-    fit = plait.fit(parts, y, **job, stopping=plait.Stopping(tol=0.0, max_rounds=60, objective=best * (1 + 1e-6)))
+    best = plait.fit(parts, y, **job, stopping=plait.Stopping(tol=1e-12, max_rounds=300), fit_intercept=False).objective
+    fit = plait.fit(
+        parts,
+        y,
+        **job,
+        stopping=plait.Stopping(tol=0.0, max_rounds=60, objective=best * (1 + 1e-6)),
+        fit_intercept=False,
+    )
     reached = [r.round for r in fit.history if r.objective <= best * (1 + 1e-4)]
     assert fit.objective == pytest.approx(best, rel=2e-6)
     assert reached[0] <= 5  # 7 where every party answers as if it alone carried the constant

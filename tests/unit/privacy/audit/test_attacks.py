@@ -1,11 +1,7 @@
-import lzma
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from sklearn.datasets import load_svmlight_file
 
+from plait.data.datasets import Dataset
 from plait.privacy.audit.attacks import (
     classes_by_equal_values,
     column_space_revealed,
@@ -22,14 +18,9 @@ STREAM = InsecureTestNoise(0).stream(Release("r", "p", 0, "paper", ""))
 
 
 @pytest.fixture(scope="module")
-def party() -> np.ndarray:
-    """Party 2 of a9a: columns 67 to 123, rows of norm 1."""
-    folder = os.environ.get("PLAIT_DATA")
-    if not folder or not (path := Path(folder) / "a9a" / "a9a.xz").exists():
-        pytest.skip("needs a9a: set PLAIT_DATA to the folder that holds a9a/a9a.xz")
-    with lzma.open(path) as file:
-        features, _ = load_svmlight_file(file, n_features=123)
-    rows = features.toarray()[:, 66:]
+def party(a9a_data: Dataset) -> np.ndarray:
+    """Party 2 of a9a: columns 67 to 123, rows of norm at most 1."""
+    rows = a9a_data.parts["B"].toarray()
     return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1))[:, None]
 
 

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
 from plait.privacy.clipping import Adjacency, ClippedRows
-from plait.privacy.mechanisms.helper_mixing import Sketch, posterior_mean, shares
+from plait.privacy.mechanisms.helper_mixing import Sketch, mixing_factors, posterior_mean
 from plait.privacy.mechanisms.joint_sensitivity import Joint
 from plait.privacy.mechanisms.noisy_newton import PRIOR_VARIANCE, NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
@@ -135,7 +135,7 @@ def test_shares_solve_the_two_helper_problem() -> None:
     base = rng.standard_normal((2, 40_000))
     s1, s2 = base[0], 0.6 * base[0] + 0.8 * base[1]
     sketches = [Sketch(s, float(s @ s), 1e-9) for s in (s1, s2)]
-    alpha = shares([float(s1 @ s1), float(s2 @ s2)], sketches)
+    alpha = mixing_factors([float(s1 @ s1), float(s2 @ s2)], sketches)
     assert alpha == pytest.approx([1 / 1.6, 1 / 1.6], abs=0.02)
 
 

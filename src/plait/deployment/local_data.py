@@ -1,4 +1,4 @@
-"""From a job file and a party file to a Party, and to the labels."""
+"""What a participant brings to a run, from its own files: ids, prepared rows, labels and sample weights."""
 
 import zlib
 from dataclasses import dataclass
@@ -16,15 +16,8 @@ from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
 from plait.data.tables import Table, read_id_columns, read_table
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.party_privacy import check_preparation, guaranteed, mechanism_of, policy_at
+from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
-from plait.messages import Broadcast
-from plait.methods.base import Block, Task
-from plait.methods.private.briefing import Briefed, briefing
-from plait.privacy.policy import check_party
-from plait.problem.features import Features
-from plait.training.party import Party
-from plait.training.under_policy import party_method
 
 
 @dataclass(frozen=True)
@@ -47,14 +40,14 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
     """The ids of a party that is to be aligned."""
     assert job.alignment is not None
     data = file.data
-    columns = read_id_columns(file.path(data.file), data.id)
+    columns = read_id_columns(file.path(data.file), data.id, data.csv_format)
     return clean_ids(file.name, data.id, columns, job.alignment, data.repeated_ids, data.missing_ids)
 
 
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
     table = _read_common(job, file, order)
-    if guaranteed(job, file.name):
+    if mechanism_of(job, file.name).guaranteed:
         check_preparation(file.name, file.prepare)
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
     prepared = preparation.fit(table, file.prepare, leave_out, file.data.columns)
@@ -83,25 +76,13 @@ def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
     if not name:
         raise ConfigError(f"{file.name}.toml must name the file to read. Found none: set data.score, or give --rows.")
     path = Path(name)
-    return read_table(path if path.is_absolute() else file.path(name), file.data.id, distinct)
+    return read_table(path if path.is_absolute() else file.path(name), file.data.id, distinct, file.data.csv_format)
 
 
 def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
     """The party's training rows; those of the order, when they were aligned."""
     table = read_file(file, file.data.file, distinct=job.alignment is None)
     return table if order is None else table.pick(order.rows, order.ids)
-
-
-def make_party(job: Job, file: PartyFile, rows: Rows) -> Party:
-    """The party that the job describes, over these rows, under its own mechanism."""
-    policy, mechanism = policy_at(job, file), mechanism_of(job, file.name)
-    check_party(file.name, mechanism, rows.matrix)
-    loss, weights = policy.loss_of_targets(job.loss), read_weights(None, len(rows.ids))
-    block = Block(Features(rows.matrix), job.penalties[file.name], loss, weights)
-    book = policy.book(file.name, rows.matrix, mechanism)
-    method = party_method(job.method, policy, job.parties, book, block)
-    method = Briefed(method, guaranteed(job, file.name)) if job.briefed else method
-    return Party(file.name, block, method, job.run.wire)
 
 
 @dataclass(frozen=True)
@@ -118,9 +99,28 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
     if not file.data.label:
         raise ConfigError(f"{file.name}.toml must name the label column. Found none: set data.label.")
     table = read_file(file, name) if name else _read_common(job, file, order)
-    values = read_labels(table.column(file.data.label), table.rows)
+    values = read_labels(_label_numbers(file, table.column(file.data.label)), table.rows)
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike
     return Labels(table.ids, job.loss.labels(values), weights)
+
+
+def _label_numbers(file: PartyFile, found: Array) -> Array:
+    """Labels as numbers: 1 for `data.positive` and 0 for the other value, where there are two; else as they are."""
+    positive = file.data.positive
+    if not positive and found.dtype.kind not in "US":
+        return found
+    values = sorted(set(map(_label_text, found)))
+    if len(values) != 2 or positive not in values:
+        raise InputError(
+            f"labels that are not numbers must take two values, and data.positive in {file.name}.toml must be one of "
+            f"them. Found {len(values)}: {', '.join(map(repr, values[:5]))}; data.positive = {positive!r}."
+        )
+    return np.array([_label_text(value) == positive for value in found], dtype=np.float64)
+
+
+def _label_text(value: Any) -> str:
+    """A label as its owner writes it: 1 rather than 1.0."""
+    return f"{value:g}" if isinstance(value, float) else str(value).strip()
 
 
 def _sample_weights(job: Job, file: PartyFile, table: Table) -> Array | None:
@@ -130,19 +130,3 @@ def _sample_weights(job: Job, file: PartyFile, table: Table) -> Array | None:
             f"names a column of sample weights, or none. Found {file.data.weight!r}."
         )
     return read_weights(table.column(file.data.weight), table.rows) if file.data.weight else None
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """The coordinator's half of the problem, and what the parties must be told first, if anything."""
-
-    task: Task
-    briefing: Broadcast | None
-
-
-def make_assignment(job: Job, file: PartyFile, labels: Labels) -> Assignment:
-    """Labels under the job's privacy: what the parties get to see is noised here, once."""
-    loss, targets, softness = policy_at(job, file).protect_labels(job.loss, labels.values)
-    weights = read_weights(None, len(labels.ids)) if labels.weights is None else labels.weights
-    task = Task(loss, targets, weights, job.parties, job.intercept)
-    return Assignment(task, briefing(labels.weights, softness) if job.briefed else None)

@@ -1,0 +1,80 @@
+"""scikit-learn's own tests with plait under the names of its models:  python -m benchmarks.sweep.sklearn_tests.
+
+The test files are those of the installed scikit-learn.  A test counts where it fits one of the replaced models; what
+asks for something that plait does not offer is counted apart.  Tests of a solver's own options or messages fail too:
+read the reasons before you count failures as plait's.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import sklearn
+
+FILES = (
+    "linear_model/tests/test_logistic.py",
+    "linear_model/tests/test_ridge.py",
+    "linear_model/tests/test_coordinate_descent.py",
+    "linear_model/tests/test_sparse_coordinate_descent.py",
+    "linear_model/tests/test_huber.py",
+    "linear_model/tests/test_quantile.py",
+    "linear_model/_glm/tests/test_glm.py",
+    "svm/tests/test_svm.py",
+)
+KINDS = ("pass", "fail", "lacks a feature", "does not apply")
+
+
+def kind(line: dict[str, object]) -> str:
+    """Which of the four a test belongs to."""
+    if not line["touched"] or line["outcome"] == "skipped":
+        return "does not apply"
+    if line["outcome"] == "passed":
+        return "pass"
+    return "lacks a feature" if "Lacking" in str(line["words"]) else "fail"
+
+
+def run(file: str, only: str) -> list[dict[str, object]]:
+    """Run one test file in a process of its own."""
+    path = Path(sklearn.__file__).parent / file
+    with TemporaryDirectory() as folder:
+        lines = Path(folder) / "lines.jsonl"
+        command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", "-p", "benchmarks.sweep.sklearn_names"]
+        command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder, str(path), "-k", only]
+        environment = os.environ | {"PLAIT_SKLEARN": str(lines)}
+        subprocess.run(command, env=environment, capture_output=True, check=False)
+        return [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep.sklearn_tests", description=__doc__)
+    parser.add_argument("--file", default="", help="only the files whose name contains this")
+    parser.add_argument("--only", default="", help="pytest's -k: only the tests whose name matches")
+    parser.add_argument("--failures", action="store_true", help="list every test that fails")
+    given = parser.parse_args()
+    total: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    print("| file | " + " | ".join(KINDS) + " |")
+    print("| --- |" + " --- |" * len(KINDS))
+    for file in (f for f in FILES if given.file in f):
+        lines = run(file, given.only)
+        counts = Counter(kind(line) for line in lines)
+        total += counts
+        print(f"| {Path(file).name} | " + " | ".join(str(counts[k]) for k in KINDS) + " |", flush=True)
+        for line in lines:
+            if kind(line) == "fail":
+                name = str(line["test"]).split("::")[-1]
+                failed[f"{name if given.failures else re.sub(r'[[].*', '', name)}: {str(line['words'])[:110]}"] += 1
+    print("| **all** | " + " | ".join(str(total[k]) for k in KINDS) + " |\n")
+    for words, count in failed.most_common():
+        print(f"- {count} x {words}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""`plait runs`, `plait show`, `plait forget`: the runs that a party keeps."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from plait.cli.options import Config, JobFile
+from plait.deployment.job_file import PartyFile, read_job, read_party
+from plait.deployment.run_folder import COORDINATOR
+from plait.deployment.run_list import RunSummary, find, forget, list_runs
+
+Whose = Annotated[str, typer.Option("--name", help="Which party this is; the coordinator by default.")]
+Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+Run = Annotated[str, typer.Argument(help="The name of a run, or the beginning of it.", metavar="RUN")]
+_SHOWN_METRICS = 2  # after the mean loss, which the others repeat: a table of more is wider than a screen
+
+
+def runs(job_file: JobFile, name: Whose = "", config: Config = None, as_json: Json = False) -> None:
+    """List the runs of a job: when, on how many rows, with which settings, how good, and how each stands."""
+    job = read_job(job_file)
+    file, role = _party(job_file, name, config)
+    found = list_runs(file.path(file.runs), role)
+    if as_json:
+        typer.echo(json.dumps([{**s.facts(), "differs": s.differences(job.settings)} for s in found], indent=1))
+        return
+    if not found:
+        typer.echo(f"No runs in {file.path(file.runs)}. `plait coordinator` or `plait fit` makes one.")
+        return
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    table.add_column("run", no_wrap=True)  # its name begins with the date and time
+    for heading in ("state", "rows", "rounds", "metrics", "unlike the job file"):
+        table.add_column(heading, overflow="fold")
+    for summary in found:
+        table.add_row(*(Text(cell) for cell in _cells(summary, summary.differences(job.settings))))
+    Console().print(table)
+
+
+def show(job_file: JobFile, run: Run, name: Whose = "", config: Config = None, as_json: Json = False) -> None:
+    """Show all that is known of one run."""
+    file, role = _party(job_file, name, config)
+    facts = find(file.path(file.runs), role, run).facts()
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+        return
+    for key, value in facts.items():
+        typer.echo(f"{key:14s} {json.dumps(value) if isinstance(value, dict | list) else value}")
+
+
+def forget_run(
+    job_file: JobFile,
+    run: Run,
+    name: Whose = "",
+    config: Config = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove what a run has left here: weights, model, rows and checkpoints.
+
+    The sealed log and the entries of a privacy ledger stay: what has left cannot be called back.
+    """
+    file, role = _party(job_file, name, config)
+    summary = find(file.path(file.runs), role, run)
+    if not yes:
+        typer.confirm(f"Remove the model of run {summary.status.run} for ever?", abort=True)
+    removed = forget(summary)
+    typer.echo(f"Removed {', '.join(removed) or 'nothing'} from {summary.path}; run.json and audit.jsonl stay.")
+
+
+def _party(job_file: Path, name: str, config: Path | None) -> tuple[PartyFile, str]:
+    job = read_job(job_file)
+    return read_party(job_file, name or job.coordinator.name, config), name or COORDINATOR
+
+
+def _cells(summary: RunSummary, differing: dict[str, Any]) -> tuple[str, ...]:
+    status, model = summary.status, summary.model
+    metrics = [f"{key} {value:.4f}" for key, value in list(summary.metrics.items())[1 : 1 + _SHOWN_METRICS]]
+    return (
+        status.run,
+        status.status if status.status == "finished" else f"{status.status}: {status.reason}"[:60],
+        str(summary.rows or ""),
+        str(model.get("rounds_taken", "")),
+        ", ".join(metrics),
+        ", ".join(f"{key} = {json.dumps(value)}" for key, value in differing.items()),
+    )

@@ -1,0 +1,109 @@
+"""What the columns of a file seem to be: the id, the label, numbers, categories, and what is better left out."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait.data.csv_format import CsvFormat, detect
+from plait.data.csv_tables import MISSING, as_numbers, rows_of
+from plait.data.tables import read_table
+from plait.errors import InputError
+
+_SAMPLE_ROWS = 5_000  # rows that are looked at: enough to meet rare values, read in well under a second
+_MOST_CATEGORIES = 20  # a text column with more values in the sample is a name or free text, not a category
+_ID_NAME = re.compile(
+    r"(^|[_\s-])(id|ids|key|no|nr|number|kennung|kunde|kundennummer|customer|client|patient|account|konto)($|[_\s-])"
+)
+_LABEL_NAME = re.compile(r"^(label|target|y|class|outcome|default|churn|bad|response|event|ausfall|repaid|converted)$")
+_YES = ("yes", "true", "y", "ja", "oui", "si", "bad", "default", "positive")
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a file's columns seem to be, each with the reason where it is not obvious."""
+
+    form: CsvFormat
+    columns: tuple[str, ...]
+    id: str = ""
+    label: str = ""
+    positive: str = ""
+    missing: bool = False
+    """Whether any number is missing in the sample."""
+    one_hot: tuple[str, ...] = ()
+    drop: dict[str, str] = field(default_factory=dict)
+    """Columns that are better left out, and why."""
+
+
+def guess_columns(path: Path, labelled: bool) -> Guess:
+    """Look at the first rows of a file; `labelled` says whether one column should be the label."""
+    form, sample = _sample(path)
+    names = tuple(sample)
+    numbers = {name: as_numbers(values, form) for name, values in sample.items()}
+    id_column = _id(sample, numbers)
+    label = _label(sample, id_column) if labelled else ""
+    others = [name for name in names if name not in (id_column, label)]
+    drop, one_hot, missing = {}, [], False
+    for name in others:
+        distinct = {value.strip() for value in sample[name]} - {""}
+        if len(distinct) < 2:
+            drop[name] = "the same value in every row"
+        elif numbers[name] is not None:
+            missing = missing or bool(np.isnan(numbers[name]).any())
+        elif all(_DATE.fullmatch(value) for value in distinct):
+            drop[name] = "dates: make numbers of them first, such as days since then"
+        elif len(distinct) <= _MOST_CATEGORIES:
+            one_hot.append(name)
+        else:
+            drop[name] = f"texts with more than {_MOST_CATEGORIES} values"
+    return Guess(form, names, id_column, label, _positive(sample, label, numbers), missing, tuple(one_hot), drop)
+
+
+def _sample(path: Path) -> tuple[CsvFormat, dict[str, list[str]]]:
+    """The first rows of every column as texts."""
+    if path.suffix.lower() == ".csv":
+        form = detect(path)
+        header, *rows = islice(rows_of(path, form), _SAMPLE_ROWS + 1)
+        return form, {name: list(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
+    table = read_table(path)
+    shown: dict[str, Any] = {name: table.column(name)[:_SAMPLE_ROWS] for name in (*table.names, *table.texts)}
+    texts = {name: ["" if v != v else f"{v:g}" if isinstance(v, float) else str(v) for v in column.tolist()]
+             for name, column in shown.items()}  # fmt: skip
+    if not texts:
+        raise InputError(f"{path.name} must have columns with names. Found none.")
+    return CsvFormat(), texts
+
+
+def _id(sample: dict[str, list[str]], numbers: dict[str, Any]) -> str:
+    """A column whose values all differ and are whole numbers or texts; one whose name says so is preferred."""
+    able = []
+    for name, values in sample.items():
+        read = numbers[name]
+        whole = read is None or (not np.isnan(read).any() and bool((read == np.floor(read)).all()))
+        if whole and len(set(values)) == len(values) and not any(v.strip().lower() in MISSING for v in values):
+            able.append(name)
+    named = [name for name in able if _ID_NAME.search(name.lower())]
+    return (named or able or [""])[0]
+
+
+def _label(sample: dict[str, list[str]], id_column: str) -> str:
+    """A column whose name says so; else the last one with two values."""
+    named = [name for name in sample if _LABEL_NAME.match(name.lower().strip())]
+    two = [name for name, values in sample.items() if name != id_column and len({v.strip() for v in values}) == 2]
+    return (named or two[-1:] or [""])[0]
+
+
+def _positive(sample: dict[str, list[str]], label: str, numbers: dict[str, Any]) -> str:
+    """The value that counts as 1, where labels are two texts."""
+    if not label or numbers[label] is not None:
+        return ""
+    values: Sequence[str] = sorted({value.strip() for value in sample[label]} - {""})
+    affirmative = [
+        v for v in values if v.lower() in ("yes", "true", "y", "ja", "oui", "si", "bad", "default", "positive")
+    ]
+    return (affirmative or list(values[-1:]) or [""])[0]

@@ -1,0 +1,251 @@
+"""Every section of a job file and of a party file, as a frozen dataclass; docs/reference/settings.md comes from here.
+
+Sections that configure an object of plait are that object: `[stopping]` is `plait.Stopping`, `[alignment]` is
+`AlignmentOptions`, `[prepare]` is `PrepareOptions`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plait._names import check_name
+from plait.alignment.ids import AlignmentOptions, Missing, Repeated
+from plait.data.csv_format import CsvFormat
+from plait.data.preparation import PrepareOptions
+from plait.errors import ConfigError
+from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY
+from plait.training.fit import FIT_INTERCEPT
+from plait.training.precision import DEFAULT_PRECISION, need_precision
+from plait.training.stopping import Stopping
+
+
+@dataclass(frozen=True)
+class CoordinatorSpec:
+    """Who holds the labels and where the parties dial.
+
+    Parameters
+    ----------
+    name : str
+        The label party: its certificate must carry this name.
+    address : str, default="127.0.0.1:7443"
+        host:port that every party can reach.
+    patience : float, default=600.0
+        Seconds that a party may be missing before the run ends.
+    """
+
+    name: str
+    address: str = "127.0.0.1:7443"
+    patience: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        host, _, port = self.address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigError(f"coordinator.address must be host:port. Found {self.address!r}.")
+        if not self.patience > 0:
+            raise ConfigError(f"coordinator.patience must be positive. Found {self.patience}.")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is minimised; the names are those of `plait.fit`.
+
+    Parameters
+    ----------
+    loss : str or table, default="logistic"
+        A loss, by its name or as a table of name and options.
+    penalty : str, table or list, default="l2"
+        The penalty of every party, by its name or as a table of name and options; a list adds them.
+    penalties : table, default={}
+        Party name -> another penalty for this party.
+    fit_intercept : bool, default=True
+        Add a constant that is not penalised.
+    weighted : bool, default=False
+        Whether records have weights: the label party's file names the column, and every party is told them.
+    """
+
+    loss: Any = DEFAULT_LOSS
+    penalty: Any = DEFAULT_PENALTY
+    penalties: Mapping[str, Any] = field(default_factory=dict)
+    fit_intercept: bool = FIT_INTERCEPT
+    weighted: bool = False
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """Who protects what.
+
+    Parameters
+    ----------
+    parties : table, default={}
+        Party name -> mechanism, by its name or as a table of name and options; parties not named protect nothing.
+    labels : str or table, default=None
+        How labels are protected; without it they are not.
+    offset : bool, default=True
+        Whether helpers get the unprotected parties' score of each record; if not, labels only.
+    disjoint : bool, default=False
+        No two helpers hold the same signal, which saves a release.
+    """
+
+    parties: Mapping[str, Any] = field(default_factory=dict)
+    labels: Any = None
+    offset: bool = True
+    disjoint: bool = False
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How every process runs.
+
+    Parameters
+    ----------
+    threads : int, default=1
+        BLAS threads per process; the same everywhere, so that the numbers repeat.
+    precision : str, default="float64"
+        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+    """
+
+    threads: int = 1
+    precision: str = DEFAULT_PRECISION
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
+        need_precision(self.precision)
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where a party's rows lie.
+
+    Parameters
+    ----------
+    file : str
+        CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file.
+    id : str or list of str, default=()
+        The column that names the rows, or a list of columns; empty for files without one.
+    label : str, default=""
+        The label column (coordinator only).
+    weight : str, default=""
+        A column of sample weights (coordinator only, with model.weighted in the job).
+    columns : list of str, default=()
+        The columns to use; empty for all others.
+    drop : list of str, default=()
+        Columns to leave out.
+    score : str, default=""
+        New rows for `plait predict` and `plait evaluate`.
+    repeated_ids : str, default="refuse"
+        Before an alignment: "refuse"; "first" keeps the first row of each id; "drop" drops them all.
+    missing_ids : str, default="refuse"
+        Before an alignment: "refuse", or "drop" the rows.
+    positive : str, default=""
+        The label that counts as 1, where labels are two texts or true and false (coordinator only).
+    separator : str, default=","
+        What stands between the fields of a CSV file.
+    decimal : str, default="."
+        Its decimal mark: "." or ",".
+    thousands : str, default=""
+        Its mark between groups of three digits; empty for none.
+    quote : str, default='"'
+        What stands around fields that hold separators.
+    encoding : str, default="utf-8"
+        Its text encoding.
+    """
+
+    file: str
+    id: tuple[str, ...] = ()
+    label: str = ""
+    weight: str = ""
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    score: str = ""
+    repeated_ids: Repeated = "refuse"
+    missing_ids: Missing = "refuse"
+    positive: str = ""
+    separator: str = CsvFormat.separator
+    decimal: str = CsvFormat.decimal
+    thousands: str = CsvFormat.thousands
+    quote: str = CsvFormat.quote
+    encoding: str = CsvFormat.encoding
+
+    def __post_init__(self) -> None:
+        self.csv_format  # noqa: B018  (impossible values are refused before any file is opened)
+
+    @property
+    def csv_format(self) -> CsvFormat:
+        """How this party's CSV files are written."""
+        return CsvFormat(self.separator, self.decimal, self.thousands, self.quote, self.encoding)
+
+
+@dataclass(frozen=True)
+class TrustOptions:
+    """What this party insists on.
+
+    Parameters
+    ----------
+    min_columns : int, default=2
+        A party with fewer columns refuses to start: one column times a number is sent as it is.
+    max_queries : int, default=0
+        Scores that this party gives a prediction service per minute; 0 for no limit.
+    """
+
+    min_columns: int = 2
+    max_queries: int = 0
+
+
+@dataclass(frozen=True)
+class PrivacyOptions:
+    """What this party is willing to spend, where the job protects its features or its labels.
+
+    Parameters
+    ----------
+    epsilon : float, default=None
+        Its budget for one data set, over all jobs and runs.
+    delta : float, default=1e-5
+        The delta of that budget.
+    ledger : str, default="ledgers"
+        The folder of its ledgers and of the secret of its noise.
+    test_noise : int, default=None
+        A seed, for tests only: whoever knows it can remove the noise; the ledger records it.
+    """
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    ledger: str = "ledgers"
+    test_noise: int | None = None
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How this party meets the others.
+
+    Parameters
+    ----------
+    certificates : str, default="certs"
+        The folder with ca.crt, NAME.crt and NAME.key.
+    listen : str, default=""
+        host:port to listen on (coordinator only); empty for all interfaces, at the job's port.
+    """
+
+    certificates: str = "certs"
+    listen: str = ""
+
+
+JOB_SECTIONS: Mapping[str, Any] = {
+    "coordinator": CoordinatorSpec,
+    "model": ModelOptions,
+    "stopping": Stopping,
+    "privacy": PolicyOptions,
+    "alignment": AlignmentOptions,
+    "run": RunOptions,
+}
+"""The sections of a job file, besides [method], whose options depend on its name."""
+PARTY_SECTIONS: Mapping[str, Any] = {
+    "data": DataOptions,
+    "prepare": PrepareOptions,
+    "trust": TrustOptions,
+    "privacy": PrivacyOptions,
+    "network": NetworkOptions,
+}
+RENAMED: Mapping[str, Mapping[str, str]] = {"run": {"wire": "precision"}, "model": {"intercept": "fit_intercept"}}
+"""Settings that had another name: their old one is refused with the new one in the message."""

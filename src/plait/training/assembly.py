@@ -1,0 +1,96 @@
+"""Who takes part in a run, put together in one way, wherever the participants are.
+
+A simulated and a deployed run, private or not, call the same two functions: `assemble_party` where a party's table is,
+and `assemble_coordinator` where the labels are.  `plait.training.run` drives what they return over any transport.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from plait._types import Array
+from plait.data.parts import equal_weights
+from plait.messages import Broadcast
+from plait.methods.base import Block, Method, Task
+from plait.methods.private.briefing import Briefed, briefing
+from plait.privacy.policy import Policy, Protections
+from plait.problem.features import Features
+from plait.problem.penalties import Penalty
+from plait.training.party import Party
+from plait.training.protected import Masker, Opener
+from plait.training.stopping import Stopping
+from plait.training.under_policy import protected_method, unprotected_method
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What everyone who takes part knows before a run.
+
+    penalties      one per party, in the order of the parties
+    protections    what the policy means for this run
+    policy         who protects what; at a party in a deployed run, with its own ledger and noise
+    precision      the number format of vectors; see `plait.training.precision`
+    weighted       whether records have sample weights, which the coordinator knows and tells
+    """
+
+    penalties: Mapping[str, Penalty]
+    method: Method
+    stopping: Stopping
+    fit_intercept: bool
+    protections: Protections
+    policy: Policy
+    precision: str = "float64"
+    weighted: bool = False
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return tuple(self.penalties)
+
+    @property
+    def briefed(self) -> bool:
+        """Whether parties are told something about the records before round 1."""
+        return self.weighted or self.protections.labels
+
+
+def assemble_party(
+    spec: RunSpec,
+    name: str,
+    features: Features,
+    weights: Array,
+    opener: Opener | None = None,
+    masker: Masker | None = None,
+) -> Party:
+    """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
+
+    weights (N,) are equal, unless a briefing brings others.  In a protected run it has `opener` and `masker`.
+    """
+    mechanism = spec.protections.mechanisms[name]
+    method = unprotected_method(spec.method, spec.protections)
+    if name in spec.protections.protecting:
+        gate = spec.policy.gate(name, features.matrix, mechanism)
+        method = protected_method(spec.method, spec.protections, gate)
+    if spec.briefed:
+        method = Briefed(method, mechanism.guaranteed)
+    block = Block(features, spec.penalties[name], spec.protections.loss, weights)
+    return Party(name, block, method, spec.precision, opener, masker)
+
+
+@dataclass(frozen=True)
+class BriefedTask:
+    """The coordinator's half of the problem, and what the parties must be told first, if anything."""
+
+    task: Task
+    briefing: Broadcast | None
+
+
+def assemble_coordinator(spec: RunSpec, labels: Array, weights: Array | None) -> BriefedTask:
+    """What the coordinator with these labels (N,) and sample weights (N,) trains on.
+
+    The labels are in the loss's own form.  Where they are protected, they are noised here, once.  The weights sum to 1,
+    and are None where all records count alike.
+    """
+    softness = 1.0
+    if spec.protections.labels:
+        labels, softness = spec.policy.protect_labels(labels)
+    each = equal_weights(labels.size) if weights is None else weights
+    task = Task(spec.protections.loss, labels, each, spec.parties, spec.fit_intercept)
+    return BriefedTask(task, briefing(weights, softness) if spec.briefed else None)

@@ -1,0 +1,49 @@
+"""`help()` of everything public names every parameter, with its type and its default."""
+
+import inspect
+import math
+import re
+from typing import Any
+
+import pytest
+
+import plait
+from plait import privacy
+from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
+
+PUBLIC = [
+    *(getattr(plait, name) for name in plait.__all__ if name not in ("__version__", "datasets")),
+    *(privacy.Recommended, privacy.MechanismA, privacy.PaperMechanism, privacy.PaperNoise),
+    *(privacy.RandomisedResponse, privacy.NoisyLabel, privacy.Policy, privacy.PublicRanges),
+    *JOB_SECTIONS.values(),
+    *PARTY_SECTIONS.values(),
+]
+DOCUMENTED = [each for each in PUBLIC if not (inspect.isclass(each) and issubclass(each, Exception | plait.Method))]
+DOCUMENTED += [plait.Subspace, plait.Augmented, plait.Proximal, plait.Jacobi, plait.GaussSeidel, plait.Sgd]
+
+
+def parameters_of(documented: Any) -> dict[str, str]:
+    """Name -> what stands after the colon, from the section Parameters of a numpydoc docstring."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-{3,}|\Z)", inspect.getdoc(documented) or "", re.S | re.M)
+    return dict(re.findall(r"^(\w+) : (.+)$", section[1], re.M)) if section else {}
+
+
+def same(text: str, default: Any) -> bool:
+    """Whether a documented default is the one of the signature."""
+    if isinstance(default, float):
+        return float(text) == default or (math.isnan(default) and text == "nan")
+    if default is None or isinstance(default, bool | int | str | tuple):
+        return text.replace('"', "'") == repr(default)
+    return True  # a default that is made anew for every call
+
+
+@pytest.mark.parametrize("documented", DOCUMENTED, ids=lambda each: each.__name__)
+def test_every_parameter_is_described(documented: Any) -> None:
+    signature = inspect.signature(documented).parameters
+    found = parameters_of(documented)
+    assert list(found) == [name for name in signature if name not in ("args", "kwargs")]
+    for name, parameter in signature.items():
+        said = re.search(r"default=(.+)$", found.get(name, ""))
+        assert (said is not None) == (parameter.default is not inspect.Parameter.empty), name
+        if said is not None:
+            assert same(said[1], parameter.default), f"{name}: {said[1]} is not {parameter.default!r}"

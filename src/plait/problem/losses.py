@@ -61,6 +61,10 @@ class Loss(ABC):
         """What a gradient shows to who receives it, given the first gradient, taken where every score was `start`."""
         raise SettingError(f"the gradient of {self!r} shows no curvature: it has kinks")
 
+    def expected_curvature(self, mean: Array, variance: float) -> Array:
+        """E d^2 loss / dz^2 over z ~ N(mean, variance) and an unknown label: the bound, unless a loss knows better."""
+        return np.full(mean.shape, self.stiffness(mean) if self.curvature is None else self.curvature)
+
     def stiffness(self, y: Array) -> float:
         """The typical curvature of the loss on these labels: the natural unit of the penalty rho."""
         return 1.0 if self.curvature is None else self.curvature
@@ -127,6 +131,11 @@ class Logistic(_Classification):
         a = np.clip(np.abs(gradient), 1e-300, 1 - 1e-16)
         score = -np.sign(gradient) * np.log((1 - a) / a)
         return Seen(score, np.ones(a.shape, dtype=bool), a * (1 - a))
+
+    def expected_curvature(self, mean: Array, variance: float) -> Array:
+        """The label does not matter; the logistic curve over a normal score is one that is stretched (MacKay 1992)."""
+        flatter = 1 / np.sqrt(1 + np.pi * variance / 8)
+        return flatter * self.hessian(flatter * mean, mean)
 
     def slope(self) -> float:
         return 1.0
@@ -272,6 +281,10 @@ class Poisson(Loss):
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return poisson_root(v, np.asarray(step, dtype=np.float64), y)
+
+    def expected_curvature(self, mean: Array, variance: float) -> Array:
+        """The mean of a log-normal number; the label does not matter."""
+        return self.hessian(mean + variance / 2, mean)
 
     def stiffness(self, y: Array) -> float:
         """exp(z) averages to the mean count at any optimum with an intercept."""

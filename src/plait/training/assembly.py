@@ -16,6 +16,7 @@ from plait.privacy.policy import Policy, Protections
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 from plait.training.party import Party
+from plait.training.protected import Masker, Opener
 from plait.training.stopping import Stopping
 from plait.training.under_policy import protected_method, unprotected_method
 
@@ -50,10 +51,17 @@ class RunSpec:
         return self.weighted or self.protections.labels
 
 
-def assemble_party(spec: RunSpec, name: str, features: Features, weights: Array) -> Party:
+def assemble_party(
+    spec: RunSpec,
+    name: str,
+    features: Features,
+    weights: Array,
+    opener: Opener | None = None,
+    masker: Masker | None = None,
+) -> Party:
     """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
 
-    weights (N,) are equal, unless a briefing brings others.
+    weights (N,) are equal, unless a briefing brings others.  In a protected run it has `opener` and `masker`.
     """
     mechanism = spec.protections.mechanisms[name]
     method = unprotected_method(spec.method, spec.protections)
@@ -63,7 +71,7 @@ def assemble_party(spec: RunSpec, name: str, features: Features, weights: Array)
     if spec.briefed:
         method = Briefed(method, mechanism.guaranteed)
     block = Block(features, spec.penalties[name], spec.protections.loss, weights)
-    return Party(name, block, method, spec.precision)
+    return Party(name, block, method, spec.precision, opener, masker)
 
 
 @dataclass(frozen=True)

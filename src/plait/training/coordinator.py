@@ -7,17 +7,21 @@ from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Measured, Method, Task
 from plait.training.precision import Line
+from plait.training.protected import Protected
 
 
 class Coordinator:
     """Says what to send next and takes the answers."""
 
-    def __init__(self, task: Task, method: Method, precision: str = "float64") -> None:
+    def __init__(
+        self, task: Task, method: Method, precision: str = "float64", protected: Protected | None = None
+    ) -> None:
         self.task = task
         self.method = method
         self._side = method.coordinator_side(task)
         self._state = self._side.start()
         self._lines = dict.fromkeys(task.parties, Line(precision))
+        self._protected = protected
 
     def requests(self) -> dict[str, Broadcast]:
         """What to send next, and to whom."""
@@ -25,7 +29,7 @@ class Coordinator:
 
     def absorb(self, shares: Mapping[str, Share]) -> Measured | None:
         """Take the answers; returns an earlier state once it is fully measured."""
-        self._state, measured = self._side.absorb(self._state, self._heard(shares))
+        self._state, measured = self._side.absorb(self._state, self._heard(shares, closing=False))
         return measured
 
     def closing(self) -> dict[str, Broadcast]:
@@ -34,6 +38,8 @@ class Coordinator:
 
     def _said(self, requests: dict[str, Broadcast]) -> dict[str, Broadcast]:
         """The requests as they travel; the vector that several parties are sent stays one array."""
+        if self._protected is not None:
+            return {name: self._protected.sealers[name].seal(request) for name, request in requests.items()}
         before, done, said = dict(self._lines), {}, {}
         for name, request in requests.items():
             line, same = before[name], (id(request.vector), id(before[name].said))
@@ -44,7 +50,9 @@ class Coordinator:
             said[name] = replace(request, vector=sent.vector, step=sent.step, change=sent.change)
         return said
 
-    def _heard(self, shares: Mapping[str, Share]) -> dict[str, Share]:
+    def _heard(self, shares: Mapping[str, Share], closing: bool) -> Mapping[str, Share]:
+        if self._protected is not None:
+            return shares if self._protected.reader is None else self._protected.reader.read(shares, closing)
         heard = {}
         for name, share in shares.items():
             self._lines[name], heard[name] = self._lines[name].hear(share)
@@ -52,7 +60,7 @@ class Coordinator:
 
     def close(self, shares: Mapping[str, Share]) -> Measured:
         """Take the last answers; returns the final state."""
-        return self._side.closed(self._state, self._heard(shares))
+        return self._side.closed(self._state, self._heard(shares, closing=True))
 
     @property
     def current(self) -> Measured:

@@ -19,11 +19,13 @@ from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, loss_of, penalty_of
+from plait.protection.modes import Protection
 from plait.training.assembly import RunSpec
 from plait.training.fit_file import load_fields, save_fields
 from plait.training.history import History
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION, need_precision
+from plait.training.protected import protect, protected_form
 from plait.training.session import ConvergenceWarning, Session, Trace
 from plait.training.stopping import Stopping
 from plait.training.under_policy import choose
@@ -93,6 +95,8 @@ class Fit:
         Noisy scores of the training rows that a private party released, where it was asked to.
     uncovered : tuple of str, default=()
         Parties whose weights their guarantee does not cover: nothing is scored with them.
+    protection : str, default=""
+        What a protected run has shown, in words and numbers; empty where nothing was protected.
     """
 
     weights: list[Array] | dict[str, Array]
@@ -110,6 +114,7 @@ class Fit:
     clip: Mapping[str, float] = field(default_factory=dict)
     released: Mapping[str, Array] = field(default_factory=dict)
     uncovered: tuple[str, ...] = ()
+    protection: str = ""
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{name}: {x.size} columns" for name, x in self._named().items())
@@ -222,6 +227,7 @@ def fit(
     privacy: Any = None,
     trace: Trace | None = None,
     precision: str = DEFAULT_PRECISION,
+    protection: Protection | str = "plain",
 ) -> Fit:
     """Train one linear model over the columns of all parties.
 
@@ -261,6 +267,9 @@ def fit(
     precision : str, default="float64"
         How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.  The
         weights become as exact as the tolerance asks.
+    protection : str or Protection, default="plain"
+        "labels": parties learn D_m^T g and never g, so not the labels.  "sums": also the coordinator learns only sums
+        over the parties.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
 
     Returns
     -------
@@ -301,9 +310,18 @@ def fit(
     policy = Policy.of(privacy)
     protections = policy.protections(_names(read), chosen)
     choice = choose(method, protections, penalties)
+    shield, method_used = Protection.of(protection), choice.method
+    protected = None
+    if shield is not None:
+        if protections.protecting or protections.labels or precision != "float64":
+            raise SettingError(
+                "protection goes with no privacy mechanism and precision 'float64' so far. Leave one out."
+            )
+        method_used = protected_form(choice.method, shield, _names(read))
+        protected = protect(shield, {part.name: part.matrix for part in read}, rows)
     spec = RunSpec(
         penalties,
-        choice.method,
+        method_used,
         stopping,
         bool(fit_intercept),
         protections,
@@ -311,7 +329,7 @@ def fit(
         precision=precision,
         weighted=weights is not None,
     )
-    done = Session(spec, read, labels, weights, observers, trace).train()
+    done = Session(spec, read, labels, weights, observers, trace, protected=protected).train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,
@@ -321,13 +339,14 @@ def fit(
         reason=done.outcome.reason.text,
         history=done.outcome.history,
         method=choice.method,
-        choice=choice.reason,
+        choice=choice.reason if shield is None else f"{choice.reason}; {shield.mode} protected",
         loss=protections.loss,
         columns={part.name: part.columns for part in read},
         guarantee=protections.guarantee,
         clip=protections.clip,
         released=done.released,
         uncovered=protections.uncovered,
+        protection="" if protected is None else protected.statement,
     )
 
 

@@ -7,6 +7,7 @@ from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Method
 from plait.training.precision import Line
+from plait.training.protected import Masker, Opener
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,17 @@ class Standing:
 class Party:
     """Holds D_m and x_m, which never leave it, and answers broadcasts."""
 
-    def __init__(self, name: str, block: Block, method: Method, precision: str = "float64") -> None:
+    def __init__(
+        self,
+        name: str,
+        block: Block,
+        method: Method,
+        precision: str = "float64",
+        opener: Opener | None = None,
+        masker: Masker | None = None,
+    ) -> None:
+        """In a protected run `opener` decrypts what is received, and `masker` masks what is sent."""
+        self._opener, self._masker = opener, masker
         self.name = name
         self.block = block
         self.method = method
@@ -33,11 +44,15 @@ class Party:
         return share
 
     def _step(self, standing: Standing, broadcast: Broadcast) -> tuple[Standing, Share]:
+        if self._opener is not None and broadcast.round:  # a briefing, of round 0, is not encrypted
+            broadcast = self._opener.open(broadcast)
         line, heard = standing.line.hear(broadcast)
         state, share = self._side.respond(standing.state, heard)
         line, said = line.say(share)
         if said is not share:
             state = self._side.arrived(state, line.read(said))
+        if self._masker is not None and broadcast.round:
+            said = self._masker.mask(said, broadcast.closing)
         return Standing(state, line), said
 
     def check(self, broadcast: Broadcast) -> None:

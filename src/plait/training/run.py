@@ -8,6 +8,7 @@ from plait.training.assembly import BriefedTask, RunSpec
 from plait.training.coordinator import Coordinator
 from plait.training.loop import Clock, Observer, run
 from plait.training.private_pass import Conducted, PrivatePass
+from plait.training.protected import Protected
 from plait.training.under_policy import limits
 
 
@@ -18,6 +19,7 @@ def conduct(
     observers: Sequence[Observer] = (),
     clock: Clock | None = None,
     receipts: Mapping[str, int] | None = None,
+    protected: Protected | None = None,
 ) -> Conducted:
     """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass."""
     protections = spec.protections
@@ -33,6 +35,6 @@ def conduct(
         helpers, offset = protections.helpers, protections.offset
         one_pass = PrivatePass(assembled.task, helpers, spec.method, stopping, offset, receipts or {})
         return one_pass.run(transport, observers)
-    coordinator = Coordinator(assembled.task, spec.method, spec.precision)
+    coordinator = Coordinator(assembled.task, spec.method, spec.precision, protected)
     outcome = run(coordinator, transport, stopping, observers, clock)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)

@@ -13,6 +13,7 @@ from plait.training.assembly import RunSpec, assemble_coordinator, assemble_part
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
+from plait.training.protected import Masker, Opener, Protected
 from plait.training.run import conduct
 
 _SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by side: below, threads cost too much
@@ -49,6 +50,7 @@ class Session:
     parts       the parties' checked tables
     labels      (N,), in the loss's own form
     weights     sample weights (N,) that sum to 1; None where all records count alike
+    protected   both ends of a protected run; None where nothing is encrypted
     tap         puts something between the coordinator and its parties: a wiretap, say
     """
 
@@ -59,6 +61,7 @@ class Session:
     observers: tuple[Observer, ...] = ()
     trace: Trace | None = None
     tap: Callable[[Transport], Transport] = lambda transport: transport
+    protected: Protected | None = None
 
     def train(self) -> Trained:
         """Train; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -67,17 +70,24 @@ class Session:
             for part in self.parts:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
             self.spec.policy.admit(self.spec.parties)
-        parties = {p.name: assemble_party(self.spec, p.name, p.features, equal) for p in self.parts}
+        parties = {
+            p.name: assemble_party(self.spec, p.name, p.features, equal, *self._ends(p.name)) for p in self.parts
+        }
         coordinator = assemble_coordinator(self.spec, self.labels, self.weights)
         with blas_threads(1), workers(len(parties)) as pool:
             handlers = {name: party.handle for name, party in parties.items()}
             transport = self.tap(InProcess(handlers, pool if self._large else None))
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace)
-            done = conduct(self.spec, coordinator, transport, self.observers)
+            done = conduct(self.spec, coordinator, transport, self.observers, protected=self.protected)
         self._warn(done.outcome)
         model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
         return Trained(model, done.outcome, done.released)
+
+    def _ends(self, name: str) -> tuple[Opener | None, Masker | None]:
+        if self.protected is None:
+            return None, None
+        return self.protected.openers[name], self.protected.maskers.get(name)
 
     @property
     def _large(self) -> bool:

@@ -64,7 +64,9 @@ class SubspaceCoordinator(CoordinatorSide):
         self.stiffness = stiffness
         self.memory = memory
         together = sums_only or len(task.parties) == 1
-        self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
+        self.groups: tuple[tuple[str, ...], ...] = (
+            (task.parties,) if together else tuple((name,) for name in task.parties)
+        )
         self.ones = np.ones((int(task.fit_intercept), task.rows))
         self._known: Scores | None = None
 

@@ -48,6 +48,30 @@ class Orders:
 
 
 @dataclass(frozen=True)
+class ProtectedOrders:
+    """What the coordinator says where the gradient is encrypted: orders, and some of what the gradient showed.
+
+    mean, variance  of the scores of all samples
+    covariance      of the scores and the party's own part of them; nan where the coordinator sees sums only
+    curvature       the weighted sum of the loss's curvature over all samples
+    """
+
+    orders: Orders
+    mean: float
+    variance: float
+    covariance: float
+    curvature: float
+
+    def pack(self) -> Array:
+        return np.concatenate([[self.mean, self.variance, self.covariance, self.curvature], self.orders.pack()])
+
+    @staticmethod
+    def unpack(scalars: Array) -> "ProtectedOrders":
+        mean, variance, covariance, curvature = (float(s) for s in scalars[:4])
+        return ProtectedOrders(Orders.unpack(scalars[4:]), mean, variance, covariance, curvature)
+
+
+@dataclass(frozen=True)
 class Model:
     """penalty(x + B^T c) <= constant + r^T c + c^T K c / 2  for every c;  r (k+1,), K (k+1, k+1)."""
 

@@ -1,0 +1,157 @@
+"""Whole numbers for columns and gradients.
+
+    E_j = rint(scale_j D_j)          ||E_j||_2 < 2^nu
+    G   = rint(g / 2^exponent)       ||G||_2   < 2^gamma
+    D_j^T g ~ 2^exponent <E_j, G> / scale_j
+
+The two roundings are the only errors: what is encrypted and decrypted is <E_j, G>, exactly.  They change D_j^T g by at
+most ||g||_1 / (2 scale_j) + 2^(exponent - 1) ||E_j||_1 / scale_j; with rounding errors of independent signs by about
+(2^-nu + 2^-gamma) ||D_j||_2 ||g||_2 / 3.  Columns that are small whole numbers times one factor have no error.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from plait._types import Array
+from plait.errors import InputError
+from plait.protection.parameters import COUNTS, MAX_ROWS, REALS, Parameters
+
+
+@dataclass(frozen=True)
+class Columns:
+    """E (N, d), float64 that holds whole numbers, by columns or CSC; scale (d,); exact (d,) where E_j = scale_j D_j."""
+
+    values: Any
+    scale: Array
+    exact: npt.NDArray[np.bool_]
+    parameters: Parameters
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.values.shape
+        return int(rows), int(columns)
+
+    def column(self, j: int) -> Array:
+        """E_j (N,), dense."""
+        if sp.issparse(self.values):
+            return np.asarray(self.values[:, [j]].toarray()[:, 0])
+        return np.asarray(self.values[:, j])
+
+    def largest_column_sum(self) -> float:
+        """max_j ||E_j||_1."""
+        return float(np.max(np.asarray(abs(self.values).sum(axis=0)), initial=0.0))
+
+    def decode(self, products: npt.NDArray[np.int64], exponent: int) -> Array:
+        """D^T g (d,) from the whole numbers <E_j, G>."""
+        return np.ldexp(products.astype(np.float64), exponent) / self.scale
+
+
+_SAME = 1e-9  # of a unit: a multiple of the common factor, but for the rounding of a double
+_TRIED = 64  # numbers that show that most columns are no multiples of one number
+_COLUMNS_AT_ONCE = 16  # copied out of a row-major table together: one pass over the memory serves them all
+
+
+def encode_columns(table: Any, parameters: Parameters | None = None) -> Columns:
+    """The whole numbers of a table (N, d), dense or sparse; the smaller set of parameters where it fits."""
+    if table.ndim != 2 or not 0 < table.shape[0] <= MAX_ROWS or table.shape[1] == 0:
+        raise InputError(f"a protected table must have 1 to {MAX_ROWS} rows and a column. Found shape {table.shape}.")
+    matrix = sp.csc_array(table, dtype=np.float64, copy=True) if sp.issparse(table) else _by_columns(table)
+    stored = list(_stored(matrix))
+    sizes = [_size(values) for values in stored]
+    if not all(math.isfinite(size.norm) for size in sizes):
+        raise InputError("a protected table must hold finite numbers. Found nan or infinity. Fill or drop them.")
+    if parameters is None:
+        parameters = COUNTS if all(size.multiple < 2**COUNTS.column_bits - 1e-6 for size in sizes) else REALS
+    scale = np.array([_scale(size, parameters) for size in sizes])
+    exact = np.array([_round(values, factor) for values, factor in zip(stored, scale, strict=True)])
+    return Columns(matrix, scale, exact, parameters)
+
+
+def _by_columns(table: Any) -> Array:
+    """A copy of a dense table (N, d) in which each column lies together."""
+    rows, columns = table.shape
+    out = np.empty((columns, rows))
+    for first in range(0, columns, _COLUMNS_AT_ONCE):
+        out[first : first + _COLUMNS_AT_ONCE] = table[:, first : first + _COLUMNS_AT_ONCE].T
+    return out.T
+
+
+def _round(values: Array, factor: float) -> bool:
+    """Turn a column's numbers into whole ones, in place; whether nothing was lost."""
+    values *= factor
+    whole = np.rint(values)
+    exact = bool(np.all(np.abs(whole - values) <= _SAME))
+    values[:] = whole
+    return exact
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Of one column: stored numbers, norm, common factor, and the norm in units of that factor (else infinite)."""
+
+    stored: int
+    norm: float
+    factor: float
+    multiple: float
+
+
+def _stored(matrix: Any) -> Iterator[Array]:
+    """Views of the stored numbers of each column."""
+    if sp.issparse(matrix):
+        for start, stop in itertools.pairwise(matrix.indptr):
+            yield matrix.data[start:stop]
+    else:
+        yield from matrix.T
+
+
+def _size(values: Array) -> _Size:
+    norm = float(np.linalg.norm(values))
+    sizes = np.abs(values[values != 0])
+    factor = float(sizes.min()) if sizes.size else 1.0
+    if not math.isfinite(norm) or not _multiples(sizes[:_TRIED], factor) or not _multiples(sizes, factor):
+        return _Size(values.size, norm, 0.0, math.inf)
+    return _Size(values.size, norm, factor, norm / factor)
+
+
+def _multiples(sizes: Array, factor: float) -> bool:
+    ratios = sizes / factor
+    return bool(np.all(np.abs(ratios - np.rint(ratios)) <= 1e-12 * ratios))
+
+
+def _scale(size: _Size, parameters: Parameters) -> float:
+    """1 / factor where the multiples fit; else the largest power of two for which the rounded column fits."""
+    if size.multiple < 2.0**parameters.column_bits - 1e-6:
+        return 1.0 / size.factor
+    room = 2.0**parameters.column_bits - math.sqrt(size.stored) / 2 - 1
+    if room <= 0:
+        raise InputError(
+            f"{parameters.name} must hold columns of norm below 2^{parameters.column_bits}. Found {size.stored} numbers"
+            f" that are not multiples of one number. Use {REALS.name}."
+        )
+    return 2.0 ** math.floor(math.log2(room / size.norm))
+
+
+def encode_gradient(gradient: Array, parameters: Parameters) -> tuple[npt.NDArray[np.int64], int]:
+    """G (N,) and its exponent: the smallest power of two for which ||G||_2 < 2^gamma."""
+    norm = float(np.linalg.norm(gradient))
+    if gradient.ndim != 1 or not math.isfinite(norm):
+        raise InputError("a gradient must be one vector of finite numbers. Found another. End the run.")
+    if norm == 0:
+        return np.zeros(gradient.size, dtype=np.int64), 0
+    room = 2.0**parameters.gradient_bits - math.sqrt(gradient.size) / 2 - 1
+    exponent = math.ceil(math.log2(norm / room))
+    return np.rint(np.ldexp(gradient, -exponent)).astype(np.int64), exponent
+
+
+def encoding_error(columns: Columns, gradient_sum: float, exponent: int) -> Array:
+    """A bound (d,) of |D_j^T g - decode|: ||g||_1 / (2 scale_j) where E_j is rounded, and the rounding of g."""
+    rounded = np.where(columns.exact, 0.0, gradient_sum / (2 * columns.scale))
+    sums = np.asarray(abs(columns.values).sum(axis=0)).ravel()
+    return rounded + np.ldexp(sums, exponent - 1) / columns.scale

@@ -1,0 +1,259 @@
+"""The encrypted gradient: a party learns <E_j, G> for its columns and nothing else of G.  Semi-honest.
+
+    seed = SHA-256 of both nonces gives the public a_1..a_C and p
+    once    party:        h_j = sum_i rev(E_ij) a_i + u_j p + e'_j
+    round   coordinator:  b_i = -a_i s + e_i + 2^delta G_i,   p_t = -p s + e,   k_j = <h_j s>_0 + flood_j
+            party:        <E_j, b> + <u_j p_t>_0 + k_j = 2^delta <E_j, G> + noise + flood_j;  rounded, <E_j, G>
+
+<.>_0 is the constant coefficient.  u_j and s are ternary, e and e' binomial, everything modulo q = 2^Q.  The round
+secret s is a function of (secret, seed, hints, round, G): the same round gives the same bytes after a restart, and
+anything else gives independent ones.  docs/protection.md has the security argument.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from plait.errors import ProtocolError
+from plait.protection import ring
+from plait.protection.fixed_point import Columns
+from plait.protection.messages import NONCE_BYTES, EncryptedGradient, Hints, KeyPart, Offer, key_ranges
+from plait.protection.parameters import DROPPED_BITS, RING_DEGREE, Parameters, chunks_of
+from plait.protection.randomness import KEY_BYTES, Stream, derive
+
+Bytes = npt.NDArray[np.uint8]
+Whole = npt.NDArray[np.int64]
+
+_CHUNKS_AT_ONCE = 8  # ring elements whose products are formed together: they stay in the cache
+_COLUMNS_AT_ONCE = 32  # of u, turned from bytes into doubles: 2 MB
+_MANTISSA = 53  # bits of a whole number that a double holds exactly
+_LARGEST_REST = 5  # quarters of the flood's bound: 4 are flood, 1 covers the dropped bits, and 8 could be
+_FLOOD_BYTES = 16  # drawn for each flood; f + 1 <= 69 bits of them are used
+
+
+def public_seed(offer: Offer, party_nonce: bytes) -> bytes:
+    """The seed of a_1..a_C and p: neither side alone chooses it."""
+    return hashlib.sha256(b"plait public seed 1" + offer.encode() + party_nonce).digest()
+
+
+def public_elements(parameters: Parameters, rows: int, seed: bytes) -> Bytes:
+    """a_1..a_C and then p: (C + 1, n, Q / 8) uniform bytes."""
+    shape = (chunks_of(rows) + 1, RING_DEGREE, parameters.hint_bytes)
+    return Stream(derive(seed, "public elements", parameters.name)).bytes(int(np.prod(shape))).reshape(shape)
+
+
+class GradientDecryptor:
+    """A party's side: keeps E and u_1..u_d, makes the hints once and opens each round's message."""
+
+    def __init__(self, columns: Columns, offer: Offer, secret: bytes, nonce: bytes | None = None) -> None:
+        if offer.rows != columns.shape[0]:
+            raise ProtocolError(
+                f"the offer must be for {columns.shape[0]} rows. Found {offer.rows}. Align the tables anew."
+            )
+        self.columns, self.parameters = columns, columns.parameters
+        self.nonce = secrets.token_bytes(NONCE_BYTES) if nonce is None else nonce
+        self._seed = public_seed(offer, self.nonce)
+        self._secret = derive(secret, "hints", self._seed, _digest_of(columns))
+        self._digit_bits = _MANTISSA - int(columns.largest_column_sum()).bit_length()
+
+    @cached_property
+    def hints(self) -> Hints:
+        """h (d, n): encryptions of this party's columns under keys that it keeps."""
+        parameters, (rows, count) = self.parameters, self.columns.shape
+        public = public_elements(parameters, rows, self._seed)
+        spectra = ring.transform(ring.balanced_limbs(public, parameters.hint_limb_bits))
+        elements = np.empty((count, RING_DEGREE, parameters.hint_bytes), dtype=np.uint8)
+        for j in range(count):
+            elements[j] = self._hint(j, spectra)
+        return Hints(parameters, rows, self.nonce, elements)
+
+    def _hint(self, j: int, spectra: ring.Spectrum) -> Bytes:
+        """sum_i rev(E_ij) a_i + u_j p + e'_j, from the spectra (limbs, C + 1, n / 2) of a_1..a_C and p."""
+        chunks = spectra.shape[1] - 1
+        padded = np.zeros(chunks * RING_DEGREE)
+        padded[: self.columns.shape[0]] = self.columns.column(j)
+        small = np.empty((chunks + 1, RING_DEGREE))
+        small[:-1] = ring.reversed_element(padded.reshape(chunks, RING_DEGREE))
+        small[-1] = self._masks[j]
+        total = np.einsum("cf,lcf->lf", ring.transform(small), spectra)
+        limbs = list(ring.inverse(total))
+        limbs[0] += Stream(derive(self._secret, "hint error", j)).binomial(RING_DEGREE)
+        return ring.join(limbs, self.parameters.hint_limb_bits, self.parameters.hint_bytes)
+
+    @cached_property
+    def _masks(self) -> npt.NDArray[np.int8]:
+        """u (d, n), ternary; u_j is used for column j of this table only."""
+        drawn = [Stream(derive(self._secret, "mask", j)).ternary(RING_DEGREE) for j in range(self.columns.shape[1])]
+        return np.stack(drawn)
+
+    @cached_property
+    def _hints_digest(self) -> bytes:
+        return self.hints.digest()
+
+    def decrypt(self, message: EncryptedGradient) -> Whole:
+        """<E_j, G> (d,), exactly."""
+        self._check(message)
+        ranges = key_ranges(message.columns, self.parameters)
+        sums = [
+            x for part, (start, stop) in zip(message.parts, ranges, strict=True) for x in self._sums(part, start, stop)
+        ]
+        return np.array([self._rounded(x) for x in sums], dtype=np.int64)
+
+    def _check(self, message: EncryptedGradient) -> None:
+        found = (message.parameters, (message.rows, message.columns), message.hints_digest)
+        if found != (self.parameters, self.columns.shape, self._hints_digest):
+            raise ProtocolError("an encrypted gradient must be for this party's hints. Found another. Start a new run.")
+
+    def _sums(self, part: KeyPart, start: int, stop: int) -> Iterator[int]:
+        """<E_j, b> + <u_j p_t>_0 + k_j for the columns of one key: whole numbers nearest to zero modulo 2^(8 w)."""
+        half = 1 << (8 * self.parameters.sent_bytes - 1)
+        b = part.gradient.reshape(-1, self.parameters.sent_bytes)[: self.columns.shape[0]]
+        products, images = self._products(b, start, stop), self._images(part.image, start, stop)
+        for product, image, key in zip(products, images, part.keys, strict=True):
+            yield (product + image + int.from_bytes(key.tobytes(), "little") + half) % (2 * half) - half
+
+    def _products(self, numbers: Bytes, start: int, stop: int) -> list[int]:
+        """<E_j, b> for each column, at least modulo 2^(8 w)."""
+        if self._wrapping is not None and numbers.shape[1] == 8:  # 64-bit numbers: int64 wraps as the ring does
+            words = np.ascontiguousarray(numbers).view("<i8")[:, 0]
+            return [int(x) for x in self._wrapping[start:stop] @ words]
+        digits = _digits(numbers, self._digit_bits)
+        return _joined(np.asarray(self.columns.values[:, start:stop].T @ digits), self._digit_bits)
+
+    @cached_property
+    def _wrapping(self) -> Any:
+        """E^T as int64 where E is sparse."""
+        values = self.columns.values
+        return values.T.astype(np.int64).tocsr() if sp.issparse(values) else None
+
+    def _images(self, image: Bytes, start: int, stop: int) -> list[int]:
+        """<u_j p_t>_0 for each column."""
+        digit_bits = _MANTISSA - RING_DEGREE.bit_length()
+        digits = _digits(image, digit_bits)
+        found: list[int] = []
+        for first in range(start, stop, _COLUMNS_AT_ONCE):
+            masks = self._turned_masks[first : min(first + _COLUMNS_AT_ONCE, stop)].astype(np.float64)
+            found += _joined(masks @ digits, digit_bits)
+        return found
+
+    @cached_property
+    def _turned_masks(self) -> npt.NDArray[np.int8]:
+        return ring.reversed_element(self._masks)
+
+    def _rounded(self, total: int) -> int:
+        """The whole number nearest to total / 2^(delta - t); the rest must be no larger than flood and noise."""
+        shift = self.parameters.scale_bits - DROPPED_BITS
+        value = (total + (1 << (shift - 1))) >> shift
+        rest = abs(total - (value << shift)) >> (self.parameters.flood_bits - DROPPED_BITS - 2)
+        if abs(value) >= 1 << (self.parameters.column_bits + self.parameters.gradient_bits) or rest > _LARGEST_REST:
+            raise ProtocolError("an encrypted gradient must open under this party's keys. It did not. End the run.")
+        return value
+
+
+class GradientEncryptor:
+    """The coordinator's side for one party: keeps that party's hints and encrypts each round's gradient."""
+
+    def __init__(self, offer: Offer, hints: Hints, secret: bytes) -> None:
+        if offer.rows != hints.rows:
+            raise ProtocolError(f"hints must be for {offer.rows} rows. Found {hints.rows}. Align the tables anew.")
+        if len(secret) != KEY_BYTES:
+            raise ProtocolError(f"the coordinator's secret must have {KEY_BYTES} bytes. Found {len(secret)}.")
+        self.parameters, self.rows, self.columns = hints.parameters, hints.rows, hints.columns
+        self._seed, self._digest = public_seed(offer, hints.nonce), hints.digest()
+        self._secret = derive(secret, "rounds", self._seed, self._digest)
+        public = public_elements(self.parameters, self.rows, self._seed)
+        self._spectra = ring.transform(ring.balanced_limbs(public, ring.SECRET_LIMB_BITS))
+        self._hint_limbs = ring.balanced_limbs(hints.elements, ring.SECRET_LIMB_BITS)
+
+    def encrypt(self, gradient: Whole, exponent: int, round_number: int) -> EncryptedGradient:
+        """The message of one round for G (N,), ||G||_2 < 2^gamma."""
+        norm = float(np.linalg.norm(gradient.astype(np.float64)))
+        if gradient.shape != (self.rows,) or not norm < 2.0**self.parameters.gradient_bits:
+            raise ProtocolError(
+                f"an encoded gradient must have {self.rows} numbers and norm below 2^{self.parameters.gradient_bits}."
+                f" Found {gradient.shape} and {norm:.3g}. Use encode_gradient()."
+            )
+        key = self._round_key(gradient, exponent, round_number)
+        ranges = key_ranges(self.columns, self.parameters)
+        parts = tuple(self._part(gradient, derive(key, i), *columns) for i, columns in enumerate(ranges))
+        return EncryptedGradient(self.parameters, self.rows, self.columns, round_number, exponent, self._digest, parts)
+
+    def _round_key(self, gradient: Whole, exponent: int, round_number: int) -> bytes:
+        digest = hashlib.sha256(gradient.astype("<i8").tobytes()).digest()
+        return derive(self._secret, round_number, exponent, digest)
+
+    def _part(self, gradient: Whole, key: bytes, start: int, stop: int) -> KeyPart:
+        secret = Stream(derive(key, "secret")).ternary(RING_DEGREE)
+        errors = Stream(derive(key, "errors"))
+        spectrum = ring.transform(secret)
+        chunks = self._spectra.shape[1]
+        plain = np.zeros((chunks, RING_DEGREE), dtype=np.int64)
+        plain.reshape(-1)[: self.rows] = gradient
+        sealed = np.empty((chunks, RING_DEGREE, self.parameters.sent_bytes), dtype=np.uint8)
+        for first in range(0, chunks, _CHUNKS_AT_ONCE):
+            rows = slice(first, first + _CHUNKS_AT_ONCE)
+            limbs = [-limb for limb in ring.inverse(self._spectra[:, rows] * spectrum)]
+            limbs[0] += errors.binomial(limbs[0].size).reshape(limbs[0].shape) + (1 << (DROPPED_BITS - 1))
+            limbs[1] += plain[rows] << (self.parameters.scale_bits - ring.SECRET_LIMB_BITS)
+            sealed[rows] = ring.join_high(limbs, self.parameters.sent_bytes)
+        return KeyPart(sealed[:-1], sealed[-1], self._keys(secret, derive(key, "flood"), start, stop))
+
+    def _keys(self, secret: npt.NDArray[np.int8], key: bytes, start: int, stop: int) -> Bytes:
+        """k_j = <h_j s>_0 + flood_j without its low bits, (stop - start, w)."""
+        turned = ring.reversed_element(secret).astype(np.float64)
+        totals = _joined((self._hint_limbs[:, start:stop] @ turned).T, ring.SECRET_LIMB_BITS)
+        width = self.parameters.sent_bytes
+        found = bytearray()
+        for total, flood in zip(totals, self._floods(key, stop - start), strict=True):
+            kept = (total + flood + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS
+            found += (kept % (1 << (8 * width))).to_bytes(width, "little")
+        return np.frombuffer(bytes(found), dtype=np.uint8).reshape(-1, width)
+
+    def _floods(self, key: bytes, count: int) -> list[int]:
+        """Whole numbers, uniform in [-2^f, 2^f)."""
+        drawn = Stream(key).bytes(_FLOOD_BYTES * count).tobytes()
+        bound = 1 << self.parameters.flood_bits
+        starts = range(0, len(drawn), _FLOOD_BYTES)
+        return [int.from_bytes(drawn[i : i + _FLOOD_BYTES], "little") % (2 * bound) - bound for i in starts]
+
+
+def _joined(partial: npt.NDArray[np.float64], digit_bits: int) -> list[int]:
+    """sum_i 2^(digit_bits i) partial_ji for each row j, from exact partial products (d, digits)."""
+    return [sum(x << (digit_bits * i) for i, x in enumerate(row)) for row in partial.astype(np.int64).tolist()]
+
+
+def _digits(numbers: Bytes, digit_bits: int) -> npt.NDArray[np.float64]:
+    """Digits (N, count) of base 2^digit_bits, lowest first."""
+    padded = np.zeros((numbers.shape[0], 16), dtype=np.uint8)
+    padded[:, : numbers.shape[1]] = numbers
+    low, high = padded.view("<u8").T
+    count = -(-8 * numbers.shape[1] // digit_bits)
+    out = np.empty((numbers.shape[0], count))
+    mask = np.uint64((1 << digit_bits) - 1)
+    for i in range(count):
+        shift = digit_bits * i
+        if shift >= 64:
+            piece = high >> np.uint64(shift - 64)
+        else:
+            piece = low >> np.uint64(shift)
+            if shift:
+                piece = piece | (high << np.uint64(64 - shift))
+        out[:, i] = piece & mask
+    return out
+
+
+def _digest_of(columns: Columns) -> bytes:
+    """SHA-256 of the whole numbers: another table gets other masks u."""
+    digest = hashlib.sha256(repr(columns.shape).encode())
+    if sp.issparse(columns.values):
+        for array in (columns.values.data, columns.values.indices, columns.values.indptr):
+            digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+    else:
+        digest.update(np.ascontiguousarray(columns.values).data)
+    return digest.digest()

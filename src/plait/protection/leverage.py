@@ -1,0 +1,109 @@
+"""What D^T g tells about one label, and the limits that follow.
+
+Where g = mu(z) - y, everything that a party sees depends on the labels only through D^T y.  The best linear guess of a
+row's label from D^T y has the row's leverage h_i = d_i^T (D^T D)^+ d_i as its weight on that label, and reads a
+coin-flip label with probability Phi(sqrt(h / (1 - h))).  sum_i h_i is the rank of D, so that the mean is at most d / N.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import scipy.special
+
+from plait._types import Array
+from plait.errors import PrivacyError
+
+MAX_LEVERAGE = 0.5  # of a row: its label would be read with probability Phi(1) = 0.84
+NOTED_LEVERAGE = 0.1  # rows above it are counted for the reader: read with probability 0.63
+MAX_COLUMNS_SHARE = 0.10  # of the rows: the mean label would be read with probability 0.63
+WARNED_COLUMNS_SHARE = 0.01  # of the rows: 0.54
+_ROWS_AT_ONCE = 8192  # of a table, made dense: 8192 x 1000 doubles are 64 MB
+_RANK_TOLERANCE = 1e-10  # of the largest eigenvalue of D^T D: a smaller one is rounding
+
+
+@dataclass(frozen=True)
+class Leverage:
+    """Leverages (N,) of a party's rows, and the columns that they come from."""
+
+    rows: Array
+    columns: int
+
+    @property
+    def largest(self) -> float:
+        return float(self.rows.max())
+
+    @property
+    def noted(self) -> int:
+        """Rows above NOTED_LEVERAGE."""
+        return int(np.count_nonzero(self.rows > NOTED_LEVERAGE))
+
+    @property
+    def refused(self) -> npt.NDArray[np.intp]:
+        """Rows above MAX_LEVERAGE."""
+        return np.flatnonzero(self.rows > MAX_LEVERAGE)
+
+    def __str__(self) -> str:
+        worst = float(label_exposure(np.array([self.largest]))[0])
+        mean = float(label_exposure(np.array([self.rows.mean()]))[0])
+        return (
+            f"{self.columns} columns of {self.rows.size} rows; largest leverage {self.largest:.3g}"
+            f" (a coin-flip label read with probability {worst:.3f}), mean {self.rows.mean():.3g} ({mean:.3f}),"
+            f" {self.noted} rows above {NOTED_LEVERAGE}"
+        )
+
+
+def leverages(table: Any, intercept: bool = True) -> Leverage:
+    """h (N,) of a table (N, d), dense or sparse; with an intercept a column of ones is among the columns."""
+    columns = table.shape[1]
+    width = columns + intercept
+    gram = np.zeros((width, width))
+    for block in _blocks(table, intercept):
+        gram += block.T @ block
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > _RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    found = np.concatenate([np.square(block @ root).sum(axis=1) for block in _blocks(table, intercept)])
+    return Leverage(np.clip(found, 0.0, 1.0), columns)
+
+
+def label_exposure(leverage: Array) -> Array:
+    """Phi(sqrt(h / (1 - h))): with this probability a least-squares attack reads a coin-flip label."""
+    h = np.clip(leverage, 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(scipy.special.ndtr(np.sqrt(h / (1 - h))))
+
+
+def check_rows(found: Leverage, limit: float = MAX_LEVERAGE) -> None:
+    """A party refuses to send hints while one of its rows would betray a label."""
+    rows = np.flatnonzero(found.rows > limit)
+    if rows.size:
+        listed = ", ".join(str(i) for i in rows[:5]) + (", ..." if rows.size > 5 else "")
+        raise PrivacyError(
+            f"every row must have a leverage of at most {limit:g}, or its label could be read from D^T g."
+            f" Found {rows.size} rows above it (rows {listed}; largest {found.largest:.3f})."
+            " Merge rare categories or drop these rows."
+        )
+
+
+def check_width(rows: int, columns: int) -> str | None:
+    """Refuse more columns than a tenth of the rows; from a hundredth on, a sentence to show."""
+    if columns > MAX_COLUMNS_SHARE * rows:
+        raise PrivacyError(
+            f"a party must have at most {MAX_COLUMNS_SHARE:.0%} as many columns as rows, or D^T g shows labels."
+            f" Found {columns} columns and {rows} rows. Use fewer columns or more rows."
+        )
+    if columns > WARNED_COLUMNS_SHARE * rows:
+        mean = float(label_exposure(np.array([columns / rows]))[0])
+        return f"{columns} columns of {rows} rows: D^T g lets a coin-flip label be read with probability {mean:.3f}"
+    return None
+
+
+def _blocks(table: Any, intercept: bool) -> Iterator[Array]:
+    for start in range(0, table.shape[0], _ROWS_AT_ONCE):
+        block = table[start : start + _ROWS_AT_ONCE]
+        dense = block.toarray() if sp.issparse(block) else np.asarray(block, dtype=np.float64)
+        yield np.column_stack([np.ones(dense.shape[0]), dense]) if intercept else dense

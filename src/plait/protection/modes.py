@@ -1,0 +1,39 @@
+"""Which protection a run has: `protection=` of `plait.fit`."""
+
+from dataclasses import dataclass
+
+from plait.errors import SettingError
+from plait.protection.leverage import MAX_LEVERAGE
+
+MODES = ("labels", "sums")
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What is hidden, and what a party accepts.
+
+    mode           "labels": parties learn D_m^T g and never g; "sums": also, the coordinator learns sums only
+    groups         with "sums": show one sum for each group of at least three parties; fewer rounds, more is shown
+    max_leverage   the largest leverage of a row that a party accepts; above it that row's label could be read
+    """
+
+    mode: str
+    max_leverage: float = MAX_LEVERAGE
+    groups: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise SettingError(
+                f'protection must be "plain", "labels" or "sums". Found {self.mode!r}. Use one of these.'
+            )
+        if self.groups and self.mode != "sums":
+            raise SettingError('groups goes with protection "sums". Found "labels". Leave it out.')
+        if not 0 < self.max_leverage <= 1:
+            raise SettingError(f"max_leverage must lie above 0 and at most at 1. Found {self.max_leverage}.")
+
+    @staticmethod
+    def of(given: "Protection | str | None") -> "Protection | None":
+        """A mode by its name; None and "plain" are no protection."""
+        if given is None or given == "plain":
+            return None
+        return given if isinstance(given, Protection) else Protection(given)

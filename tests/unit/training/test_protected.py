@@ -1,0 +1,262 @@
+"""`plait.fit(protection=...)`: the same optimum, from messages that hide labels or shares."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.stats
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+
+import plait
+from plait.data.parts import read_parts
+from plait.errors import PrivacyError, ProtocolError, SettingError
+from plait.messages import Broadcast, Share, Transport
+from plait.privacy.policy import Policy
+from plait.problem.losses import Loss
+from plait.protection.leverage import label_exposure, leverages
+from plait.protection.modes import Protection
+from plait.training.assembly import RunSpec
+from plait.training.protected import Opener, Sealer, protect, protected_form
+from plait.training.session import Session
+
+ROWS = 2000
+STRICT = plait.Stopping(tol=1e-9, max_rounds=100)
+
+
+def data(columns: int = 9, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, +-1 labels and counts that depend on them."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((ROWS, columns))
+    score = x @ rng.standard_normal(columns) / 2
+    return x, np.where(rng.random(ROWS) < 1 / (1 + np.exp(-score)), 1.0, -1.0), rng.poisson(np.exp(score / 3)) * 1.0
+
+
+def thirds(x: Any) -> dict[str, Any]:
+    return {"a": x[:, :3], "b": x[:, 3:6], "c": x[:, 6:]}
+
+
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
+def test_weights_are_those_of_scikit_learn(mode: str, kind: type) -> None:
+    x, y, _ = data()
+    found = plait.fit(thirds(kind(x)), y, penalty=plait.L2(1e-2), fit_intercept=True, stopping=STRICT, protection=mode)
+    pooled = LogisticRegression(C=1 / (1e-2 * ROWS), tol=1e-12, max_iter=1000).fit(x, y)
+    np.testing.assert_allclose(np.concatenate(list(found.weights.values())), pooled.coef_[0], atol=1e-6)
+    assert found.intercept == pytest.approx(pooled.intercept_[0], abs=1e-6)
+
+
+def test_other_losses_and_weights_reach_their_optimum() -> None:
+    x, _, counts = data()
+    weight = np.random.default_rng(1).random(ROWS) + 0.5
+    options: dict[str, Any] = {
+        "stopping": STRICT,
+        "fit_intercept": True,
+        "protection": "labels",
+        "sample_weight": weight,
+    }
+    ridge = plait.fit(thirds(x), counts, loss=plait.Squared(), penalty=plait.L2(0.1), **options)
+    pooled = Ridge(alpha=0.1 * weight.sum(), tol=1e-12).fit(x, counts, weight)
+    np.testing.assert_allclose(np.concatenate(list(ridge.weights.values())), pooled.coef_, atol=1e-6)
+    poisson = plait.fit(thirds(x), counts, loss=plait.Poisson(), penalty=plait.L2(0.1), **options)
+    pooled = PoissonRegressor(alpha=0.1, tol=1e-12, max_iter=1000).fit(x, counts, weight)
+    np.testing.assert_allclose(np.concatenate(list(poisson.weights.values())), pooled.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+@pytest.mark.parametrize("penalty", [plait.L1(0.01), plait.ElasticNet(0.01, 0.5), plait.NonNegative()], ids=repr)
+def test_penalties_with_kinks_reach_the_plain_objective(mode: str, penalty: plait.Penalty) -> None:
+    x, y, _ = data()
+    plain = plait.fit(thirds(x), y, penalty=penalty, stopping=STRICT)
+    found = plait.fit(thirds(x), y, penalty=penalty, stopping=STRICT, protection=mode)
+    assert found.objective == pytest.approx(plain.objective, rel=1e-7)
+
+
+class Wiretap:
+    """Keeps every message."""
+
+    def __init__(self) -> None:
+        self.down: list[Mapping[str, Broadcast]] = []
+        self.up: list[Mapping[str, Share]] = []
+
+    def __call__(self, transport: Transport) -> Transport:
+        self._inner = transport
+        return self
+
+    def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+        shares = self._inner.exchange(requests)
+        self.down.append(requests)
+        self.up.append(shares)
+        return shares
+
+
+def tapped(x: Any, y: np.ndarray, mode: str, loss: Loss | None = None, rounds: int = 6) -> Wiretap:
+    tap, parts = Wiretap(), read_parts(thirds(x))
+    loss = plait.Logistic() if loss is None else loss
+    names, policy, shield = tuple(part.name for part in parts), Policy.of(None), Protection.of(mode)
+    method, ends = plait.Subspace(), None
+    if shield is not None:
+        method = protected_form(method, shield, names)  # type: ignore[assignment]
+        ends = protect(shield, {part.name: part.matrix for part in parts}, len(y))
+    stopping = plait.Stopping(tol=0, max_rounds=rounds)
+    penalties = dict.fromkeys(names, plait.L2(1e-2))
+    spec = RunSpec(penalties, method, stopping, False, policy.protections(names, loss), policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.ConvergenceWarning)
+        Session(spec, parts, loss.labels(y), tap=tap, protected=ends).train()
+    return tap
+
+
+def looks_random(words: np.ndarray) -> bool:
+    return bool(scipy.stats.chisquare(np.bincount(words.view(np.uint8), minlength=256)).pvalue > 1e-6)
+
+
+def test_what_a_party_receives_is_noise_and_what_the_coordinator_receives_is_noise_in_sums() -> None:
+    x, y, _ = data()
+    labels, sums = tapped(x, y, "labels"), tapped(x, y, "sums")
+    for tap in (labels, sums):
+        for requests in tap.down:
+            for request in requests.values():
+                assert request.vector is not None
+                assert looks_random(request.vector[20:])  # after the header
+    plain = tapped(x, y, "plain")  # and the same test fails on plain messages
+    assert not any(looks_random(request.vector) for request in plain.down[0].values())  # type: ignore[arg-type]
+    images = [shares for shares in sums.up if shares["a"].vector is not None and shares["a"].vector.size > ROWS]
+    assert len(images) == 6
+    for shares in images:
+        assert all(looks_random(share.vector) and not share.scalars.size for share in shares.values())  # type: ignore[arg-type]
+    assert not looks_random(labels.up[0]["a"].vector)  # type: ignore[arg-type]
+
+
+def opened(x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """All that party "a" ever computes with: scalars and D^T g of every round, and what it sends."""
+    seen: list[np.ndarray] = []
+    honest = Opener.open
+
+    def noted(self: Opener, broadcast: Broadcast) -> Broadcast:
+        plain = honest(self, broadcast)
+        seen.extend([plain.vector, plain.scalars])  # type: ignore[list-item]
+        return plain
+
+    monkey.setattr(Opener, "open", noted)
+    tap = tapped(x, y, "labels", loss, rounds=3)  # later steps are of the size of rounding
+    monkey.undo()
+    return [*seen, *(share.vector for shares in tap.up for share in shares.values() if share.vector is not None)]
+
+
+def test_labels_that_differ_with_the_same_moments_give_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, _ = data()
+    x, quarter = np.rint(4 * x), ROWS // 4
+    p, q = x[:quarter], x[quarter : 2 * quarter]
+    p_and_q, q_and_p = p.copy(), q.copy()
+    p_and_q[:, 3:6], q_and_p[:, 3:6] = q[:, 3:6], p[:, 3:6]
+    x = np.vstack([p, q, p_and_q, q_and_p, x])  # p + q = p_and_q + q_and_p: labels of these four can change sides
+    four = np.repeat([1.0, 1.0, -1.0, -1.0], quarter)
+    y, swapped = np.concatenate([four, y]), np.concatenate([-four, y])
+    np.testing.assert_array_equal(x.T @ y, x.T @ swapped)
+    runs = [opened(x, labels, plait.Logistic(), monkeypatch) for labels in (y, swapped)]
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    hinge = [opened(x, labels, plait.SquaredHinge(), monkeypatch) for labels in (y, swapped)]
+    assert max(np.abs(one - other).max() for one, other in zip(*hinge, strict=True)) > 1e-3
+
+
+def test_a_party_with_the_whole_transcript_reads_labels_no_better_than_the_leverage_rule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((ROWS, 60)), np.where(rng.random(ROWS) < 0.5, 1.0, -1.0)
+    parts = {"a": x[:, :30], "b": x[:, 30:]}
+    seen: list[np.ndarray] = []
+    honest = Opener.open
+
+    def noted(self: Opener, broadcast: Broadcast) -> Broadcast:
+        plain = honest(self, broadcast)
+        if plain.vector is not None and self._decryptor.columns.column(0)[0] * x[0, 0] > 0:
+            seen.append(plain.vector)
+        return plain
+
+    monkeypatch.setattr(Opener, "open", noted)
+    plait.fit(parts, y, penalty=plait.L2(1e-2), fit_intercept=False, protection=Protection("labels", 1.0))
+    first = seen[0]  # at z = 0 the gradient is -y / (2 N): D^T y, exactly
+    np.testing.assert_allclose(first, -parts["a"].T @ y / (2 * ROWS), atol=1e-6)
+    guessed = parts["a"] @ np.linalg.solve(parts["a"].T @ parts["a"], -first)
+    rule = float(label_exposure(leverages(parts["a"], intercept=False).rows).mean())
+    read = float(np.mean(np.sign(guessed) == y))
+    assert abs(read - rule) < 4 * 0.5 / np.sqrt(ROWS)
+    plain = -np.sign(plait.Logistic().gradient(np.zeros(ROWS), y))  # what the plain broadcast shows
+    assert np.array_equal(plain, y)
+
+
+def test_masked_and_plain_sums_take_the_same_steps() -> None:
+    x, y, _ = data()
+    found = plait.fit(thirds(x), y, penalty=plait.L2(1e-2), stopping=STRICT, protection="sums")
+    separate = plait.fit(thirds(x), y, penalty=plait.L2(1e-2), stopping=STRICT, protection="labels")
+    assert found.objective == pytest.approx(separate.objective, rel=1e-9)
+    assert "encrypted under a key that it keeps" in found.protection
+    assert "sums protected" in found.choice
+
+
+def test_sums_of_groups_take_fewer_rounds_than_one_sum() -> None:
+    x, y, _ = data(columns=27, seed=2)
+    x = x @ (np.eye(27) + 0.3)  # columns that overlap
+    parts = {f"p{i}": x[:, 3 * i : 3 * i + 3] for i in range(9)}
+    runs = [
+        plait.fit(parts, y, penalty=plait.L2(1e-3), stopping=STRICT, protection=Protection("sums", groups=groups))
+        for groups in (False, True)
+    ]
+    assert runs[0].objective == pytest.approx(runs[1].objective, rel=1e-8)
+    assert runs[1].rounds < runs[0].rounds
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"protection": "secret"}, SettingError, '"plain", "labels" or "sums"'),
+        ({"protection": "labels", "method": plait.Jacobi()}, SettingError, "needs method=plait.Subspace"),
+        ({"protection": "labels", "loss": plait.Hinge()}, SettingError, "smooth loss"),
+        ({"protection": "labels", "precision": "float32"}, SettingError, "precision 'float64'"),
+        ({"protection": Protection("labels", 1e-3)}, PrivacyError, "leverage of at most 0.001"),
+    ],
+)
+def test_what_cannot_be_protected_is_refused_before_round_1(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    x, y, _ = data()
+    rounds: list[Any] = []
+    with pytest.raises(error, match=message):
+        plait.fit(thirds(x), y, callbacks=[rounds.append], **options)
+    assert not rounds
+
+
+def test_wide_tables_rows_that_stand_alone_and_sums_of_two_are_refused() -> None:
+    x, y, _ = data(columns=30)
+    with pytest.raises(PrivacyError, match="at most 10%"):
+        plait.fit({"a": x[:200, :25], "b": x[:200, 25:]}, y[:200], protection="labels")
+    alone = x.copy()
+    alone[:, 0] = np.eye(1, ROWS, 5)[0]
+    with pytest.raises(PrivacyError, match="rows 5;"):
+        plait.fit({"a": alone[:, :4], "b": x[:, 4:]}, y, protection="labels")
+    with pytest.raises(SettingError, match="at least 3 parties"):
+        plait.fit({"a": x[:, :4], "b": x[:, 4:]}, y, protection="sums")
+
+
+def test_messages_of_another_round_or_form_are_refused() -> None:
+    x, _, _ = data()
+    both = protect(Protection("labels"), {"a": x}, ROWS)
+    sealer, opener = both.sealers["a"], both.openers["a"]
+    assert isinstance(sealer, Sealer)
+    sealed = sealer.seal(Broadcast(3, np.ones(ROWS)))
+    assert sealed.vector is not None
+    np.testing.assert_allclose(opener.open(sealed).vector, x.sum(axis=0), atol=1e-2)  # type: ignore[arg-type]
+    for bad in (
+        Broadcast(4, sealed.vector),
+        Broadcast(3, None),
+        Broadcast(3, np.ones(ROWS)),
+        Broadcast(3, sealed.vector[:-1]),
+        Broadcast(3, np.concatenate([sealed.vector, sealed.vector[:1]])),
+    ):
+        with pytest.raises(ProtocolError):
+            opener.open(bad)

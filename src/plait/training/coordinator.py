@@ -7,14 +7,14 @@ from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Measured, Method, Task
 from plait.training.precision import Line
-from plait.training.protected import Protected
+from plait.training.protected import ProtectedExchange
 
 
 class Coordinator:
     """Says what to send next and takes the answers."""
 
     def __init__(
-        self, task: Task, method: Method, precision: str = "float64", protected: Protected | None = None
+        self, task: Task, method: Method, precision: str = "float64", protected: ProtectedExchange | None = None
     ) -> None:
         self.task = task
         self.method = method

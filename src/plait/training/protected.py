@@ -114,7 +114,7 @@ class SumReader:
 
 
 @dataclass(frozen=True)
-class Protected:
+class ProtectedExchange:
     """Both ends of a protected run in this process."""
 
     sealers: Mapping[str, Sealer]
@@ -150,7 +150,7 @@ def _groups(protection: Protection, names: tuple[str, ...]) -> tuple[tuple[str, 
     return tuple(groups_of(names)) if protection.groups else (names,)
 
 
-def protect(protection: Protection, tables: Mapping[str, Any], rows: int) -> Protected:
+def protect(protection: Protection, tables: Mapping[str, Any], rows: int) -> ProtectedExchange:
     """Check every table, let the parties make their hints and keys, and connect both ends."""
     lines = []
     for name, table in tables.items():
@@ -163,10 +163,10 @@ def protect(protection: Protection, tables: Mapping[str, Any], rows: int) -> Pro
         sealers[name], openers[name], size = _ends(table)
         lines.append(f"{name}: its columns, encrypted under a key that it keeps, once: {size / 1e6:.1f} MB")
     if protection.mode == "labels":
-        return Protected(sealers, openers, {}, None, "\n".join(lines))
+        return ProtectedExchange(sealers, openers, {}, None, "\n".join(lines))
     groups = _groups(protection, tuple(tables))
     maskers = {name: masker for group in groups for name, masker in _maskers(group).items()}
-    return Protected(sealers, openers, maskers, SumReader(rows, groups), "\n".join(lines))
+    return ProtectedExchange(sealers, openers, maskers, SumReader(rows, groups), "\n".join(lines))
 
 
 def _ends(table: Any) -> tuple[Sealer, Opener, int]:

@@ -8,7 +8,7 @@ from plait.training.assembly import BriefedTask, RunSpec
 from plait.training.coordinator import Coordinator
 from plait.training.loop import Clock, Observer, run
 from plait.training.private_pass import Conducted, PrivatePass
-from plait.training.protected import Protected
+from plait.training.protected import ProtectedExchange
 from plait.training.under_policy import limits
 
 
@@ -19,7 +19,7 @@ def conduct(
     observers: Sequence[Observer] = (),
     clock: Clock | None = None,
     receipts: Mapping[str, int] | None = None,
-    protected: Protected | None = None,
+    protected: ProtectedExchange | None = None,
 ) -> Conducted:
     """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass."""
     protections = spec.protections

@@ -13,7 +13,7 @@ from plait.training.assembly import RunSpec, assemble_coordinator, assemble_part
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
-from plait.training.protected import Masker, Opener, Protected
+from plait.training.protected import Masker, Opener, ProtectedExchange
 from plait.training.run import conduct
 
 _SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by side: below, threads cost too much
@@ -61,7 +61,7 @@ class Session:
     observers: tuple[Observer, ...] = ()
     trace: Trace | None = None
     tap: Callable[[Transport], Transport] = lambda transport: transport
-    protected: Protected | None = None
+    protected: ProtectedExchange | None = None
 
     def train(self) -> Trained:
         """Train; warn where nothing is guaranteed or the tolerance was not reached."""

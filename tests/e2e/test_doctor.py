@@ -61,3 +61,12 @@ def test_absent_certificates_and_coordinator_are_named(folder: Path) -> None:
 def test_init_overwrites_nothing(folder: Path) -> None:
     result = runner.invoke(app, ["init", "job", "--example"])
     assert result.exit_code == 1
+
+
+def test_text_from_files_is_shown_as_it_is(folder: Path) -> None:
+    for file in ("bank.csv", "bank-new.csv"):
+        path = folder / file
+        path.write_text(path.read_text().replace("income,", "[red]x[/],", 1))
+    config = folder / "bank.toml"
+    config.write_text(config.read_text().replace("columns = []", 'columns = ["[red]x[/]", "[bold]y"]', 1))
+    assert "'[bold]y'" in run("doctor", "job/job.toml", code=1)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from plait.cli.options import Address, Anywhere, Certificates, Config, Insecure, JobFile, start
 from plait.deployment.doctor import FAIL, PASS, WARN, Diagnosis, examine
@@ -46,5 +47,5 @@ def _show(findings: list[Diagnosis]) -> None:
     for column in ("", "check", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for f in findings:
-        table.add_row(f"[{_COLOURS[f.level]}]{f.level}[/]", f.what, f.found, f.fix)
+        table.add_row(Text(f.level, style=_COLOURS[f.level]), *map(Text, (f.what, f.found, f.fix)))  # never as markup
     Console().print(table)

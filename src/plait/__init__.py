@@ -9,6 +9,7 @@ from plait.methods.admm.gauss_seidel import GaussSeidel
 from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
+from plait.methods.certified.method import Certified
 from plait.methods.sgd import Sgd
 from plait.methods.subspace.augmented import Augmented
 from plait.methods.subspace.method import Subspace
@@ -39,6 +40,7 @@ __all__ = [
     "Ball",
     "Box",
     "Cauchy",
+    "Certified",
     "ConvergenceWarning",
     "DivergedError",
     "ElasticNet",

@@ -18,6 +18,8 @@ from plait.problem.features import Features
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
+_BALANCED = 1e-14  # of the sum of sizes: what rounding leaves of a sum that is zero
+
 
 @dataclass(frozen=True)
 class Block:
@@ -76,6 +78,10 @@ class Measured:
     dual: float
     lyapunov: float = np.nan
     rho: float = np.nan
+    gap: float = np.nan
+    """By how much the objective may still fall, relative: proved by a lower bound; nan where there is none."""
+    estimate: float = np.nan
+    """The same as far as can be told where nothing is proved."""
 
 
 class PartySide(ABC):
@@ -113,6 +119,10 @@ class CoordinatorSide(ABC):
     def requests(self, state: Any) -> dict[str, Broadcast]:
         """What to send next, and to whom."""
 
+    def told(self, state: Any, vector: Array) -> Any:
+        """The state, once it is known that the vector that was sent arrives as this one: rounded."""
+        return state
+
     @abstractmethod
     def absorb(self, state: Any, shares: Mapping[str, Share]) -> tuple[Any, Measured | None]:
         """Take the answers; a Measured once everything about an earlier state is known."""
@@ -124,6 +134,10 @@ class CoordinatorSide(ABC):
     @abstractmethod
     def closed(self, state: Any, shares: Mapping[str, Share]) -> Measured:
         """The final state, fully measured."""
+
+    def reopened(self, state: Any, shares: Mapping[str, Share]) -> Any:
+        """The state from which a run goes on that was closed too early."""
+        return state
 
     @abstractmethod
     def current(self, state: Any) -> Measured:
@@ -142,6 +156,8 @@ class Method(ABC):
     """A training method."""
 
     remedy: ClassVar[str] = "Use method=plait.Proximal()."
+    precisions: ClassVar[tuple[str, ...]] = ("float64", "float32", "int16")
+    """The number formats in which its vectors may travel."""
 
     @abstractmethod
     def party_side(self, block: Block) -> PartySide: ...
@@ -166,6 +182,18 @@ def need_positive(what: str, value: float | None) -> None:
     """Raise SettingError unless value is None or a positive finite number."""
     if value is not None and not (np.isfinite(value) and value > 0):
         raise SettingError(f"{what} must be positive and finite. Found {value}.")
+
+
+def balanced(g: Array) -> Array:
+    """g (N,) with its positive or its negative part made smaller, so that it sums to zero; g itself where it does.
+
+    An intercept that may be anything needs this of every dual point.
+    """
+    positive, negative = float(g[g > 0].sum()), -float(g[g < 0].sum())
+    if abs(positive - negative) <= _BALANCED * (positive + negative):
+        return g
+    less = min(positive, negative)
+    return np.where(g > 0, g * (less / max(positive, 1e-300)), g * (less / max(negative, 1e-300)))
 
 
 def vector_of(share: Share) -> Array:

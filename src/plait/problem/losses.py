@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import xlogy
 
 from plait._checks import need_types
 from plait._types import Array
@@ -48,6 +49,10 @@ class Loss(ABC):
     @abstractmethod
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         """argmin over z of  loss(z; y) + (z - v)^2 / (2 step);  step >= 0 and step = 0 gives v."""
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        """sup over z of  v z - loss(z; y),  of a convex loss; infinite where v is no slope of the loss."""
+        raise SettingError(f"a lower bound needs a convex loss. Found {self!r}.")
 
     def hessian(self, z: Array, y: Array) -> Array:
         """d^2 loss / dz^2, for smooth losses."""
@@ -140,6 +145,11 @@ class Logistic(_Classification):
     def slope(self) -> float:
         return 1.0
 
+    def conjugate(self, v: Array, y: Array) -> Array:
+        """s log s + (1 - s) log(1 - s),  s = -v y in [0, 1]."""
+        s = -v * y
+        return np.where((s < 0) | (s > 1), np.inf, xlogy(s, s) + xlogy(1 - s, 1 - s))
+
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return y * logistic_root(y * v, np.asarray(step, dtype=np.float64))
 
@@ -162,6 +172,9 @@ class Squared(Loss):
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         return Seen(gradient, np.ones(gradient.shape, dtype=bool), np.ones_like(gradient))
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        return v * (v / 2 + y)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return v / (1 + step) + y * (step / (1 + step))
@@ -187,6 +200,10 @@ class SquaredHinge(_Classification):
         inside = gradient != 0
         return Seen(gradient / 2, inside, np.where(inside, 2.0, 0.0))
 
+    def conjugate(self, v: Array, y: Array) -> Array:
+        a = v * y
+        return np.where(a > 0, np.inf, a + a * a / 4)
+
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return np.where(y * v < 1, v / (1 + 2 * step) + y * (step / (0.5 + step)), v)
 
@@ -206,6 +223,10 @@ class Hinge(_Classification):
 
     def slope(self) -> float:
         return 1.0
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        a = v * y
+        return np.where((a > 0) | (a < -1), np.inf, a)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         t = y * v
@@ -250,6 +271,9 @@ class Huber(Loss):
     def slope(self) -> float:
         return self.delta
 
+    def conjugate(self, v: Array, y: Array) -> Array:
+        return np.where(np.abs(v) > self.delta, np.inf, v * (v / 2 + y))
+
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         a = v - y
         inside = np.abs(a) <= self.delta * (1 + step)
@@ -278,6 +302,11 @@ class Poisson(Loss):
         """The first gradient exp(start) - y shows the label, and with it every later one shows exp(z)."""
         mean = np.maximum(np.exp(start) - first + gradient, 1e-12)
         return Seen(np.log(mean), np.ones(mean.shape, dtype=bool), mean)
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        """m log m - m,  m = v + y >= 0."""
+        m = v + y
+        return np.where(m < 0, np.inf, xlogy(m, m) - m)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return poisson_root(v, np.asarray(step, dtype=np.float64), y)
@@ -324,6 +353,9 @@ class Pinball(Loss):
 
     def slope(self) -> float:
         return max(self.quantile, 1 - self.quantile)
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        return np.where((v < -self.quantile) | (v > 1 - self.quantile), np.inf, v * y)
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         # Below y the score climbs by step * q, above it falls by step * (1 - q); between, it stops at y.

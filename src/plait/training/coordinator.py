@@ -41,6 +41,7 @@ class Coordinator:
         if self._protected is not None:
             return {name: self._protected.sealers[name].seal(request) for name, request in requests.items()}
         before, done, said = dict(self._lines), {}, {}
+        arrives: Array | None = None
         for name, request in requests.items():
             line, same = before[name], (id(request.vector), id(before[name].said))
             if same not in done:
@@ -48,6 +49,10 @@ class Coordinator:
             after, sent = done[same]
             self._lines[name] = replace(line, said=after.said)
             said[name] = replace(request, vector=sent.vector, step=sent.step, change=sent.change)
+            if sent.vector is not None and sent.vector is not request.vector:
+                arrives = after.read(sent)
+        if arrives is not None:
+            self._state = self._side.told(self._state, arrives)
         return said
 
     def _heard(self, shares: Mapping[str, Share], closing: bool) -> Mapping[str, Share]:
@@ -59,8 +64,11 @@ class Coordinator:
         return heard
 
     def close(self, shares: Mapping[str, Share]) -> Measured:
-        """Take the last answers; returns the final state."""
-        return self._side.closed(self._state, self._heard(shares, closing=True))
+        """Take the last answers; returns the final state, from which a run may also go on."""
+        heard = self._heard(shares, closing=True)
+        final = self._side.closed(self._state, heard)
+        self._state = self._side.reopened(self._state, heard)
+        return final
 
     @property
     def current(self) -> Measured:

@@ -97,6 +97,10 @@ class Fit:
         Parties whose weights their guarantee does not cover: nothing is scored with them.
     protection : str, default=""
         What a protected run has shown, in words and numbers; empty where nothing was protected.
+    gap : float, default=nan
+        By how much the objective may still fall at most, relative to it: proved; nan where there is no proof.
+    certified : bool, default=False
+        Whether the gap is proved and within the tolerance.
     """
 
     weights: list[Array] | dict[str, Array]
@@ -115,6 +119,8 @@ class Fit:
     released: Mapping[str, Array] = field(default_factory=dict)
     uncovered: tuple[str, ...] = ()
     protection: str = ""
+    gap: float = np.nan
+    certified: bool = False
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{name}: {x.size} columns" for name, x in self._named().items())
@@ -309,8 +315,9 @@ def fit(
     penalties = _penalties(penalty, alpha, read)
     policy = Policy.of(privacy)
     protections = policy.protections(_names(read), chosen)
-    choice = choose(method, protections, penalties)
-    shield, method_used = Protection.of(protection), choice.method
+    shield = Protection.of(protection)
+    choice = choose(method, protections, penalties, exact=precision == "float64" and shield is None)
+    method_used = choice.method
     protected = None
     if shield is not None:
         if protections.protecting or protections.labels or precision != "float64":
@@ -336,6 +343,8 @@ def fit(
         objective=done.outcome.history.last.objective,
         rounds=len(done.outcome.history),
         converged=done.outcome.reason.converged,
+        gap=done.outcome.history.last.gap,
+        certified=bool(done.outcome.history.last.gap <= stopping.tol),
         reason=done.outcome.reason.text,
         history=done.outcome.history,
         method=choice.method,

@@ -26,6 +26,10 @@ class Round:
         The paper's V^t.
     rho : float, default=nan
         The penalty parameter of ADMM.
+    gap : float, default=nan
+        By how much the objective may still fall, relative: proved; nan where nothing is.
+    estimate : float, default=nan
+        The same as far as can be told, where nothing can be proved.
     seconds : float, default=0.0
         Time since the run began.
     numbers_down : int, default=0
@@ -44,6 +48,8 @@ class Round:
     dual: float = math.nan
     lyapunov: float = math.nan
     rho: float = math.nan
+    gap: float = math.nan
+    estimate: float = math.nan
     seconds: float = 0.0
     numbers_down: int = 0
     numbers_up: int = 0

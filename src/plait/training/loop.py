@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from plait.messages import Broadcast, Message, Share, Transport
 from plait.methods.base import Measured
 from plait.training.coordinator import Coordinator
 from plait.training.history import History, Round
 from plait.training.stopping import Reason, Stopping, Unwatched, Watch
 
+_CLOSINGS = 4  # how often a run goes on whose last measurement contradicts its end
 Observer = Callable[[Round], None]
 Clock = Callable[[], float]
 """How many seconds a run has taken."""
@@ -54,8 +57,11 @@ class _Recorder:
 
     def complete(self, m: Measured) -> None:
         """Close a round's record and show it to the observers."""
+        if self._closed and self._closed[-1].round == m.round:
+            return  # measured again
         row = self._open.pop(m.round, None) or Round(m.round)
         row = replace(row, objective=m.objective, primal=m.primal, dual=m.dual, lyapunov=m.lyapunov, rho=m.rho)
+        row = replace(row, gap=m.gap, estimate=m.estimate)
         if m.round == 0:
             self._start = row
             return
@@ -64,7 +70,18 @@ class _Recorder:
             observe(row)
 
     def history(self) -> History:
-        return History(self._start, self._closed)
+        """The rounds; what was sent in one that was never finished counts with the last."""
+        closed = list(self._closed)
+        for row in self._open.values() if closed else ():
+            last = closed[-1]
+            closed[-1] = replace(
+                last,
+                numbers_down=last.numbers_down + row.numbers_down,
+                numbers_up=last.numbers_up + row.numbers_up,
+                bytes_down=last.bytes_down + row.bytes_down,
+                bytes_up=last.bytes_up + row.bytes_up,
+            )
+        return History(self._start, closed)
 
 
 def _traffic(messages: Collection[Message]) -> tuple[int, int]:
@@ -84,6 +101,28 @@ def run(
     """
     recorder = _Recorder(coordinator.current, observers, clock)
     watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()
+    for closings in range(_CLOSINGS):
+        reason, complete = _until(coordinator, transport, stopping, recorder, watch)
+        now = coordinator.current
+        if complete is not None and complete.round == now.round and np.isnan(complete.gap):
+            final = complete  # measured by the round itself
+            break
+        requests = coordinator.closing()
+        shares = transport.exchange(requests)
+        recorder.sent(next(iter(requests.values())).round, requests, shares)
+        final = coordinator.close(shares)
+        if not stopping.contradicts(reason, final) or closings == _CLOSINGS - 1:
+            break
+    reason = stopping.confirmed(reason, final)
+    recorder.complete(final)
+    watch.accept(final)
+    return Outcome(recorder.history(), reason)
+
+
+def _until(
+    coordinator: Coordinator, transport: Transport, stopping: Stopping, recorder: _Recorder, watch: Watch | Unwatched
+) -> tuple[Reason, Measured | None]:
+    """Exchange messages until a stopping rule holds; why, and the last state that was fully measured."""
     while True:
         before = coordinator.current.round
         requests = coordinator.requests()
@@ -91,22 +130,13 @@ def run(
         complete = coordinator.absorb(shares)
         now = coordinator.current
         recorder.sent(next(iter(requests.values())).round, requests, shares)
-        if complete is not None:
-            recorder.complete(complete)
         if now.round > before:
             watch.look(now)
-        if now.round == before and complete is None:
-            continue  # within a round some parties have moved and others have not: no place to stop
-        reason = stopping.reason(now, complete, recorder.seconds)
-        if reason is not None:
-            break
-    if complete is not None and complete.round == now.round:
-        final = complete
-    else:
-        requests = coordinator.closing()
-        shares = transport.exchange(requests)
-        recorder.sent(next(iter(requests.values())).round, requests, shares)
-        final = coordinator.close(shares)
-        recorder.complete(final)
-    watch.accept(final)
-    return Outcome(recorder.history(), reason)
+        if complete is not None:
+            if (reason := stopping.reason(now, complete, recorder.seconds)) is not None:
+                if complete.round < now.round:
+                    recorder.complete(complete)
+                return reason, complete
+            recorder.complete(complete)
+        elif now.round > before and (reason := stopping.reason(now, None, recorder.seconds)) is not None:
+            return reason, None

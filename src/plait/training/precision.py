@@ -59,6 +59,10 @@ class Line:
             return self, message
         vector = _read(message, self.heard)
         read = message if vector is message.vector else replace(message, vector=vector, change=False)
+        if message.vector.dtype == np.float32:
+            read = replace(
+                read, step=_size(vector) * float(np.finfo(np.float32).eps)
+            )  # the largest number's last digit
         return (replace(self, heard=vector) if self.precision == "int16" else self), read
 
 

@@ -28,6 +28,11 @@ def conduct(
             f'precision = "{spec.precision}" would round what the ledger has charged for. Found a private run: '
             'leave it at "float64".'
         )
+    if spec.precision not in spec.method.precisions:
+        raise SettingError(
+            f"precision of {type(spec.method).__name__} must be one of {', '.join(spec.method.precisions)}. Found "
+            f"{spec.precision!r}. Use plait.Subspace() with it."
+        )
     if assembled.briefing is not None:
         transport.exchange(dict.fromkeys(spec.parties, assembled.briefing))
     stopping = limits(protections, spec.stopping)

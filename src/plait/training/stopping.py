@@ -24,7 +24,8 @@ class Stopping:
     max_rounds : int, default=200
         End after this many rounds.
     tol : float, default=1e-6
-        End when both relative residuals are at or below this.
+        End when the proved gap to the optimum, relative to the objective, is at or below this.  Where nothing can be
+        proved an estimate of it counts, and for ADMM both relative residuals.
     max_seconds : float, default=None
         End after this time.
     lyapunov : float, default=None
@@ -53,8 +54,9 @@ class Stopping:
 
     def reason(self, now: Measured, complete: Measured | None, seconds: float) -> "Reason | None":
         """Why to stop, given the newest state, an earlier one with its Lyapunov value, and the time; None to go on."""
-        if any(np.maximum(m.primal, m.dual) <= self.tol for m in (now, complete) if m is not None):
-            return Reason(f"both residuals at most {self.tol:g}", converged=True)
+        for m in (now, complete):
+            if m is not None and (reason := self._settled(m)) is not None:
+                return reason
         if self.objective is not None and now.objective <= self.objective:
             return Reason(f"objective at most {self.objective:g}", converged=True)
         if self.lyapunov is not None and complete is not None and complete.lyapunov <= self.lyapunov:
@@ -65,6 +67,30 @@ class Stopping:
             return Reason(f"max_seconds = {self.max_seconds:g} reached", converged=False)
         return None
 
+    def contradicts(self, reason: "Reason", final: Measured) -> bool:
+        """Whether the last measurement takes back that the tolerance was reached."""
+        return reason.by_gap and self._settled(final) is None and final.round < self.max_rounds
+
+    def confirmed(self, reason: "Reason", final: Measured) -> "Reason":
+        """The reason as the last measurement leaves it."""
+        settled = self._settled(final) if reason.by_gap or not reason.converged else None
+        if settled is not None and settled.by_gap:
+            return settled
+        if reason.by_gap:
+            return Reason(f"the last measurement leaves a gap of {final.gap:.0e}", converged=False)
+        return reason
+
+    def _settled(self, m: Measured) -> "Reason | None":
+        """The tolerance is reached: proved, or as far as can be told."""
+        if m.gap <= self.tol:
+            return Reason(f"within {m.gap:.0e} of the best possible model, proved", True, by_gap=True)
+        if m.estimate <= self.tol:
+            text = f"estimated within {m.estimate:.0e} of the best possible model, not certified"
+            return Reason(text, converged=True, by_gap=True)
+        if np.isnan(m.gap) and np.maximum(m.primal, m.dual) <= self.tol:
+            return Reason(f"both residuals at most {self.tol:g}, not certified", converged=True)
+        return None
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -72,6 +98,8 @@ class Reason:
 
     text: str
     converged: bool
+    by_gap: bool = False
+    """Whether it rests on a bound or an estimate of the gap, which the last measurement has to confirm."""
 
 
 class Watch:

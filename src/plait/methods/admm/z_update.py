@@ -23,11 +23,11 @@ def update_scores_and_intercept(
     def pull(b: float) -> float:
         return float(np.sum(target + b - loss.prox(target + b, step, labels)))
 
-    b = _increasing_root(pull, start, width=float(np.std(target)) + 1e-2)
+    b = increasing_root(pull, start, width=float(np.std(target)) + 1e-2)
     return loss.prox(target + b, step, labels), b
 
 
-def _increasing_root(f: Callable[[float], float], start: float, width: float) -> float:
+def increasing_root(f: Callable[[float], float], start: float, width: float) -> float:
     """A zero of f, which grows, near start; start itself when f has no zero within reach."""
     at_start = f(start)
     if at_start == 0:

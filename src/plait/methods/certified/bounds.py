@@ -1,0 +1,87 @@
+"""What is proved about the optimum: a lower bound from a dual point that the parties judge with a few numbers.
+
+For every g with sum g = 0 (where there is an intercept) and every t in [0, 1],
+
+    optimum >= - sum_i w_i loss*(t g_i / w_i) - sum_m penalty_m*(-t D_m^T g),
+
+with equality at the optimum's own gradient.  Party m states the largest t for which its conjugate is finite, and the
+conjugate there; for a smaller t a conjugate is no more than in proportion, as it is convex and zero at zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plait._types import Array
+from plait.methods.base import Task
+from plait.methods.certified.messages import Description
+
+_LEAST_OBJECTIVE = 1e-10  # of the objective before round 1: below it a run counts as an exact fit
+_SHRINKAGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+"""By how much a dual point is made smaller where rounding has led it out of the slopes that a loss can have."""
+_LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The objective before round 1, the best lower bound, the best one supposing that weights are not huge."""
+
+    start: float = np.inf
+    lower: float = -np.inf
+    newest: float = -np.inf
+    """The lower bound that the newest dual point gives."""
+    supposed: float = -np.inf
+    open: bool = True
+    falls: tuple[float, ...] = ()
+
+    def with_dual(self, task: Task, g: Array, reports: Sequence[Description]) -> "Bounds":
+        """The same with the bound that the dual point g (N,) gives."""
+        part = min(r.reach for r in reports)
+        closed = sum(r.conjugate * (part / r.reach if r.reach > 0 else 0.0) for r in reports)
+        lower = supposed = -np.inf
+        for shrinkage in _SHRINKAGES:
+            t = part * (1 - shrinkage)
+            conjugate = loss_conjugate(task, t * g)
+            if np.isfinite(conjugate):
+                lower = -conjugate - closed * (1 - shrinkage)
+                break
+        for shrinkage in _SHRINKAGES:
+            conjugate = loss_conjugate(task, (1 - shrinkage) * g)
+            if np.isfinite(conjugate):
+                supposed = -conjugate - (1 - shrinkage) * sum(r.supposed for r in reports)
+                break
+        found = any(r.open > 0 for r in reports)
+        return replace(self, lower=max(self.lower, lower), newest=lower, supposed=max(lower, supposed), open=found)
+
+    def fallen(self, by: float) -> "Bounds":
+        """The same after a round in which the objective fell."""
+        return replace(self, falls=(*self.falls, by)[-_LOOK_BACK:])
+
+    def scale(self, objective: float) -> float:
+        """What gaps are relative to."""
+        return max(abs(objective), _LEAST_OBJECTIVE * abs(self.start), 1e-300)
+
+    def gap(self, objective: float) -> float:
+        """By how much the objective can still fall at most, relative: proved."""
+        return max(objective - self.lower, 0.0) / self.scale(objective)
+
+    def estimate(self, objective: float, hoped: float, convex: bool) -> float:
+        """The same where nothing can be proved; nan where it can.
+
+        If no weight of the optimum is much larger than the largest found, and by what the last rounds gained.
+        """
+        if convex and not self.open:
+            return np.nan
+        recent = max(self.falls) if len(self.falls) == _LOOK_BACK else np.inf
+        left = max(objective - self.supposed, hoped) if convex else hoped
+        return max(left, recent) / self.scale(objective)
+
+
+def loss_conjugate(task: Task, g: Array) -> float:
+    """sum_i w_i loss*(g_i / w_i), over the samples that count."""
+    w = task.weights
+    counts = w > 0
+    if counts.all():
+        return float(w @ task.loss.conjugate(g / w, task.labels))
+    return float(w[counts] @ task.loss.conjugate(g[counts] / w[counts], task.labels[counts]))

@@ -1,0 +1,339 @@
+"""The coordinator's half of the subspace method."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from plait._types import Array
+from plait.messages import Broadcast, Share
+from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of
+from plait.methods.certified.bounds import Bounds
+from plait.methods.certified.checks import answer_form
+from plait.methods.certified.messages import Answer, Description, Proposal, add_answers, add_reports
+from plait.methods.certified.questions import Span, Spans, Trial
+from plait.methods.certified.span import Point, best_shift, minimise_over_span
+
+_WITH_KINKS = 20  # past directions of each party where penalties have kinks: more cost time and gain no rounds
+_ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
+
+
+@dataclass(frozen=True)
+class CertifiedState:
+    """z (N,), b, and per group (each party, or all together) its part of z and the images received, (k, N)."""
+
+    z: Array
+    intercept: float
+    shares: tuple[Array, ...]
+    images: tuple[Array, ...]
+    noise: tuple[Array, ...]
+    """The variance (k,) of what rounding on the way left out of each image, at each sample."""
+    drift: tuple[float, ...]
+    """The variance, at a sample, of what the coordinator's part of z lacks of the group's own scores."""
+    measured: Measured
+    coefficients: tuple[Array, ...]
+    scales: tuple[float, ...]
+    products: tuple[Array, ...]
+    """Products (k+1, s) of x and of the directions with the last steps, in the penalty's metric, per group."""
+    start_score: float = 0.0
+    width: float = 0.0
+    dropped: bool = False
+    alone: bool = False
+    memory: int = 0
+    gram_row: Array = field(default_factory=lambda: np.empty(0))
+    bounds: Bounds = field(default_factory=Bounds)
+    told: Array | None = None
+    """The gradient (N,) as parties received it, where it was rounded on its way."""
+    spans: Spans | None = None
+    """A round under way: parties are being asked about a step."""
+
+
+class CertifiedCoordinator(CoordinatorSide):
+    """Minimises over the span of what it has received."""
+
+    def __init__(
+        self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0, judge: Task | None = None
+    ) -> None:
+        self.task = task
+        self.judge = task if judge is None else judge
+        """The task whose optimum is bounded from below: without the rounding off of kinks."""
+        self.stiffness = stiffness
+        self.memory = memory
+        together = sums_only or len(task.parties) == 1
+        self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
+        self.ones = np.ones((int(task.fit_intercept), task.rows))
+        self._known: Point | None = None
+
+    def start(self) -> CertifiedState:
+        task, groups = self.task, len(self.groups)
+        z = np.zeros(task.rows)
+        b = best_shift(task, z) if task.fit_intercept else 0.0
+        value = task.mean_loss(z + b)
+        empty = (np.empty((0, task.rows)),) * groups
+        return CertifiedState(
+            z=z + b,
+            intercept=b,
+            shares=(z,) * groups,
+            images=empty,
+            noise=(np.empty(0),) * groups,
+            drift=(0.0,) * groups,
+            measured=Measured(0, value, 0.0, np.nan),
+            coefficients=(np.empty(0),) * groups,
+            scales=(1.0,) * groups,
+            products=(np.zeros((1, 0)),) * groups,
+            start_score=b,
+            memory=self.memory,
+            bounds=Bounds(self.judge.mean_loss(z + b)),
+        )
+
+    def _at(self, z: Array) -> Point:
+        """The loss at scores that are asked about several times in a row."""
+        if self._known is None or self._known.z is not z:
+            self._known = Point.at(self.task, z)
+        return self._known
+
+    def _gradient(self, state: CertifiedState) -> Array:
+        g = self._at(state.z).gradient
+        return balanced(g) if self.task.fit_intercept else g
+
+    def told(self, state: CertifiedState, vector: Array) -> CertifiedState:
+        return replace(state, told=balanced(vector) if self.task.fit_intercept else vector)
+
+    def requests(self, state: CertifiedState) -> dict[str, Broadcast]:
+        if state.spans is not None:
+            return self._messages(state, None, [span.asked for span in state.spans.spans], asks=True)
+        return self._messages(state, self._gradient(state), list(state.coefficients))
+
+    def closing(self, state: CertifiedState) -> dict[str, Broadcast]:
+        # Where a round is under way the parties have taken the last step already.
+        none = [np.empty(0)] * len(self.groups)
+        taken = none if state.spans is not None else list(state.coefficients)
+        return self._messages(state, self._gradient(state), taken, closing=True)
+
+    def _messages(
+        self, state: CertifiedState, g: Array | None, c: list[Array], asks: bool = False, closing: bool = False
+    ) -> dict[str, Broadcast]:
+        number = state.measured.round + (not closing)
+        says = {}
+        for i, group in enumerate(self.groups):
+            if asks and state.spans is not None and not state.spans.spans[i].kinks:
+                continue
+            orders = Proposal(
+                asks=float(asks),
+                memory=state.memory,
+                start=state.start_score,
+                intercept=float(self.task.fit_intercept),
+                stiffness=self.stiffness,
+                width=state.width,
+                alone=float(state.alone),
+                scale=state.scales[i],
+                coefficients=c[i],
+                sizes=_sizes(self._past(state, i)),
+                gram_row=np.empty(0) if asks else state.gram_row,
+            )
+            form = answer_form(self.task.rows, len(self._past(state, i)) + 1, int(state.memory), asks, closing)
+            says.update({name: Broadcast(number, g, orders.pack(), closing, expects=form) for name in group})
+        return says
+
+    def _past(self, state: CertifiedState, i: int) -> Array:
+        """The images of group i's basis but for the newest, (k, N)."""
+        return np.vstack([state.shares[i], state.images[i]]) if state.dropped else state.images[i]
+
+    def absorb(self, state: CertifiedState, shares: Mapping[str, Share]) -> tuple[CertifiedState, Measured | None]:
+        if state.spans is not None:
+            return self._answered(state, state.spans, shares), None
+        past = [self._past(state, i) for i in range(len(self.groups))]
+        said = {
+            name: Description.unpack(shares[name].scalars, len(images) + 1)
+            for group, images in zip(self.groups, past, strict=True)
+            for name in group
+        }
+        before = self._completed(state, said)
+        reports = [add_reports([said[name] for name in group]) for group in self.groups]
+        new = [reduce(np.add, (vector_of(shares[name]) for name in group)) for group in self.groups]
+        lost = [
+            sum((shares[name].step or 0.0) ** 2 / 12 for name in group) + _rounding(v)
+            for group, v in zip(self.groups, new, strict=True)
+        ]
+        kinked = any(r.kinks for r in reports)
+        state = replace(
+            state,
+            measured=replace(before, objective=before.objective),
+            width=sum(r.width for r in reports),
+            memory=min(self.memory, _WITH_KINKS) if kinked else self.memory,
+            bounds=self._bounded(state, said, before.objective),
+        )
+        bases = [np.vstack([p, v]) for p, v in zip(past, new, strict=True)]
+        noise = [
+            np.concatenate([[drift] * state.dropped, old, [v]])
+            for old, v, drift in zip(state.noise, lost, state.drift, strict=True)
+        ]
+        spans = Spans.of(bases, noise, reports, state.shares, before.objective)
+        if not kinked:
+            return self._moved(state, spans, self._smooth(state.z, spans)), before
+        spans = spans.solved(self.task, self._at(state.z), self.ones)
+        if spans.done:
+            return self._moved(state, spans, spans.chosen), before
+        return replace(state, spans=spans), before
+
+    def _answered(self, state: CertifiedState, spans: Spans, shares: Mapping[str, Share]) -> CertifiedState:
+        """Go on with what parties said about the step, or take it."""
+        answers: list[Answer | None] = [
+            add_answers([Answer.unpack(shares[name].scalars) for name in group]) if group[0] in shares else None
+            for group in self.groups
+        ]
+        spans = spans.heard(self.task, self._at(state.z), answers)
+        if not spans.done:
+            spans = spans.solved(self.task, self._at(state.z), self.ones)
+        if not spans.done:
+            return replace(state, spans=spans)
+        return self._moved(state, spans, spans.chosen)
+
+    def _smooth(self, z: Array, spans: Spans) -> Trial:
+        """Over all coefficients, where every penalty is a parabola."""
+        free = len(self.ones)
+        basis = np.vstack([*(s.images for s in spans.spans), self.ones])
+        r = np.concatenate([*(s.report.slopes[0] for s in spans.spans), np.zeros(free)])
+        k = block_diag(*(s.report.curvature for s in spans.spans), np.zeros((free, free)))
+        noise = np.diag(np.concatenate([*(s.noise for s in spans.spans), np.zeros(free)]))
+        best = minimise_over_span(self.task, self._at(z), basis, r, k, noise=noise)
+        *c, b = np.split(best.coefficients, np.cumsum([len(s.images) for s in spans.spans]))
+        value = best.value + sum(s.report.penalty for s in spans.spans)
+        known = best.known if best.known is not None else None
+        return Trial(c, [1.0] * len(c), float(b.sum()), value, best.scores, known)
+
+    def _moved(self, state: CertifiedState, spans: Spans, best: Trial) -> CertifiedState:
+        """The state after this step."""
+        moves = [
+            span.moved(c, scale) for span, c, scale in zip(spans.spans, best.coefficients, best.scales, strict=True)
+        ]
+        self._known = best.known
+        memory = state.memory
+        before = state.measured
+        images = [np.vstack([old, s.images[-1:]])[-memory:] for old, s in zip(state.images, spans.spans, strict=True)]
+        healed = state.told is not None
+        # A newest image that leads to D y takes the drift away; taken again later, it would bring it back.
+        noise = [
+            np.append(old, s.noise[-1] + healed * drift)[-memory:]
+            for old, s, drift in zip(state.noise, spans.spans, state.drift, strict=True)
+        ]
+        products, row = self._products(state, spans, best.coefficients)
+        fell = before.objective - best.value
+        return replace(
+            state,
+            z=best.scores,
+            intercept=state.intercept + best.intercept,
+            shares=tuple(a + b for a, b in zip(state.shares, moves, strict=True)),
+            images=tuple(images),
+            noise=tuple(noise),
+            drift=tuple(
+                _drifted(drift, span.noise, c, healed)
+                for drift, span, c in zip(state.drift, spans.spans, best.coefficients, strict=True)
+            ),
+            measured=Measured(before.round + 1, best.value, 0.0, np.nan),
+            coefficients=tuple(best.coefficients),
+            scales=tuple(best.scales),
+            products=products,
+            dropped=state.dropped or len(state.images[0]) >= memory,
+            alone=spans.poor and not state.alone,
+            gram_row=row,
+            bounds=state.bounds.fallen(fell),
+            told=None,
+            spans=None,
+        )
+
+    def _products(
+        self, state: CertifiedState, spans: Spans, coefficients: list[Array]
+    ) -> tuple[tuple[Array, ...], Array]:
+        """Each group's products after the step, and the new step's with the last ones and itself, over all groups."""
+        grown, total = [], np.zeros(0)
+        for old, span, c in zip(state.products, spans.spans, coefficients, strict=True):
+            report = span.report
+            table = np.vstack([old, report.along[len(report.along) - old.shape[1] :]])
+            rows = table if state.dropped else table[1:]
+            past, itself = c @ rows, report.curvature @ c
+            on_x = float(itself[0]) if state.dropped else float(np.sum(past))
+            step = np.append(past, c @ itself)
+            total = step if not total.size else total + step
+            x_row = np.append(table[0] + past, on_x + c @ itself)
+            own = np.column_stack([table[1:], itself[1:] if state.dropped else itself])
+            grown.append(np.vstack([x_row, own[-state.memory :]])[:, -state.memory :])
+        return tuple(grown), total
+
+    def _bounded(self, state: CertifiedState, said: Mapping[str, Description], objective: float) -> Bounds:
+        """What is known about the optimum, with this round's dual point."""
+        judge = self.judge
+        if not judge.loss.convex:
+            return state.bounds
+        g = self._gradient(state) if state.told is None else state.told
+        return state.bounds.with_dual(judge, g, list(said.values()))
+
+    def _completed(self, state: CertifiedState, said: Mapping[str, Description], measured: bool = False) -> Measured:
+        """The state with the parties' own account of it."""
+        reports = list(said.values())
+        missing = sum(r.drift_size for r in reports)
+        curvature = float(np.max(self._at(state.z).curvature)) if missing else 0.0
+        objective = self._at(state.z).value + sum(r.penalty + r.drift_slope for r in reports)
+        objective += curvature * missing**2 / 2
+        bounds = state.bounds if measured else self._bounded(state, said, objective)
+        hoped = len(reports) * sum(r.gain for r in reports)
+        true = objective
+        if self.judge is not self.task:
+            true += self.judge.mean_loss(state.z) - self._at(state.z).value
+        gap, estimate = bounds.gap(true), bounds.estimate(true, hoped, self.task.loss.convex)
+        lyapunov = sum(r.stationarity for r in reports)
+        return replace(state.measured, objective=objective, lyapunov=lyapunov, gap=gap, estimate=estimate, dual=gap)
+
+    def closed(self, state: CertifiedState, shares: Mapping[str, Share]) -> Measured:
+        said = {name: Description.unpack(s.scalars, 0) for name, s in shares.items()}
+        bounds = self._bounded(state, said, 0.0)
+        state = replace(self._corrected(state, shares), bounds=bounds)
+        return self._completed(state, said, measured=True)
+
+    def reopened(self, state: CertifiedState, shares: Mapping[str, Share]) -> CertifiedState:
+        state = self._corrected(state, shares)
+        return replace(state, coefficients=(np.empty(0),) * len(self.groups), spans=None, gram_row=np.empty(0))
+
+    def _corrected(self, state: CertifiedState, shares: Mapping[str, Share]) -> CertifiedState:
+        """With what the parties found missing in the coordinator's scores."""
+        zero = np.zeros(self.task.rows)
+        missing = [
+            sum((v for name in group if (v := shares[name].vector) is not None), start=zero) for group in self.groups
+        ]
+        if not any(v.any() for v in missing):
+            return state
+        found = tuple(a + b for a, b in zip(state.shares, missing, strict=True))
+        return replace(state, shares=found, z=sum(missing, state.z), drift=(0.0,) * len(self.groups))
+
+    def current(self, state: CertifiedState) -> Measured:
+        return state.measured
+
+    def intercept(self, state: CertifiedState) -> float:
+        return state.intercept
+
+    def known_scores(self, state: CertifiedState) -> Array:
+        return state.z
+
+
+def _sizes(images: Array) -> Array:
+    """The norms (k,) of images, 1 for those that are zero."""
+    size = np.sqrt(np.einsum("kn,kn->k", images, images))
+    return np.where(size > 0, size, 1.0)
+
+
+def _drifted(drift: float, noise: Array, c: Array, healed: bool) -> float:
+    """The variance of the drift after a step; where the newest image leads to D y, it takes the old drift away."""
+    old = float(c[:-1] ** 2 @ noise[:-1])
+    if healed:
+        return float((1 - c[-1]) ** 2 * drift + old + c[-1] ** 2 * noise[-1])
+    return float(drift + old + c[-1] ** 2 * noise[-1])
+
+
+def _rounding(*vectors: Array) -> float:
+    """The variance, at a sample, of what double precision leaves out of the sum of these vectors."""
+    return (_ULPS * np.finfo(np.float64).eps * sum(float(np.abs(v).max(initial=0.0)) for v in vectors)) ** 2
+
+
+__all__ = ["CertifiedCoordinator", "CertifiedState", "Span"]

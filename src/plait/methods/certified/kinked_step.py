@@ -1,0 +1,263 @@
+"""The exact step of a party whose penalty has kinks or walls: weights at rest are exactly at rest.
+
+    y = argmin over y of   gradient^T (y - x) + (y - x)^T H (y - x) / 2 + penalty(y)
+
+H = D^T W D, less what the others' past moves can do, plus a small proximal term.  Where the penalty is a sum over
+single weights, a primal-dual active set method guesses which weights rest, solves for the others and corrects the
+guess until it repeats: the solution is then exact.  Wide tables are solved on a working set of columns that grows by
+those that violate the conditions of optimality most.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+
+from plait._types import Array
+from plait.problem.features import Features
+from plait.problem.penalties import L1, Box, GroupLasso, Penalty
+from plait.problem.prox_newton import CompositeProblem, Quadratic
+
+Indices = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+_LIFT = 1e-7  # of each column's curvature: a proximal term, far above what rounding leaves of the subtraction in H
+_GUESSES = 8  # corrections of the guess; it settles in 3 to 8 or circles
+_SWEEPS = 3  # of coordinate descent before steps to kinks: most signs are right then
+_STEPS_A_WEIGHT = 20  # steps to a kink per weight; a few are usual
+_NOTHING = 1e-12  # of the largest slope: what a weight at rest may want without being let go
+_WIDE = 200  # columns from which on a working set is cheaper than the whole Gram matrix
+_FIRST_SET, _GROWTH = 20, 2  # columns that may enter the first working set, and by how many times it may then grow
+_SETS = 12  # working sets in a step; what is still missing enters in the next round
+_VIOLATION = 1e-3  # of the worst violation at x: violations below it are left to the next round
+_TOLERANCE, _BURSTS = 1e-10, 60  # of the general iteration: relative residual, bursts of proximal steps
+
+
+@dataclass(frozen=True)
+class Separable:
+    """A penalty that is a sum over single weights:  l1 |x_j| + ridge x_j^2 / 2,  low <= x_j <= high."""
+
+    l1: float
+    ridge: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(penalty: Penalty) -> "Separable":
+        """The numbers of a separable, convex penalty."""
+        l1 = penalty.shape.alpha if isinstance(penalty.shape, L1) else 0.0
+        box = penalty.feasible if isinstance(penalty.feasible, Box) else Box()
+        return Separable(l1, penalty.ridge, box.lower, box.upper)
+
+    def shrunk(self, t: Array, units: Array) -> Array:
+        """The proximal map with step 1 / units, of all but the ridge."""
+        return np.clip(np.sign(t) * np.maximum(np.abs(t) - self.l1 / units, 0.0), self.low, self.high)
+
+    def at_rest(self, x: Array) -> Mask:
+        """Which weights lie on a kink or at a wall."""
+        walls: Mask = (x <= self.low) | (x >= self.high)
+        return walls | (x == 0) if self.l1 > 0 else walls
+
+
+def at_rest(penalty: Penalty, y: Array) -> Mask:
+    """Which weights of a proximal point y lie on a kink or at a wall of a convex penalty."""
+    if isinstance(penalty.shape, GroupLasso):
+        return y == 0
+    rest = Separable.of(penalty).at_rest(y)
+    kept = penalty.feasible
+    return rest | (y == 0) if kept is not None and getattr(kept, "non_negative", False) else rest
+
+
+@dataclass(frozen=True)
+class Curved:
+    """H as a product, its diagonal (d,), and its part at a few columns."""
+
+    apply: Callable[[Array], Array]
+    diagonal: Array
+    block: Callable[[Indices], Array]
+
+
+def curved(features: Features, w: Array, cross: Array, inverse: Array) -> Curved:
+    """H = D^T W D - cross inverse cross^T + lift, cross (d, k), inverse (k, k)."""
+    squares = features.weighted_column_squares(w)
+    lift = _LIFT * np.where(squares > 0, squares, 1.0)
+
+    def apply(v: Array) -> Array:
+        return features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v
+
+    def block(on: Indices) -> Array:
+        if on.size == features.columns:
+            gram = features.weighted_gram(w)
+        else:
+            part = features.matrix[:, on]
+            part = (part.toarray() if sp.issparse(part) else part) * np.sqrt(w)[:, None]
+            gram = part.T @ part
+        gram = gram - cross[on] @ inverse @ cross[on].T
+        gram[np.diag_indices(on.size)] += lift[on]
+        return gram
+
+    diagonal = squares - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
+    return Curved(apply, np.maximum(diagonal, lift), block)
+
+
+def kinked_step(penalty: Penalty, x: Array, gradient: Array, h: Curved) -> Array:
+    """y (d,), for a convex penalty."""
+    every = np.arange(x.size)
+    if not penalty.separable:
+        q = h.block(every)
+        return _general(penalty, q, q @ x - gradient, x)
+    rule = Separable.of(penalty)
+    if x.size <= _WIDE:
+        q = h.block(every)
+        return _exact(rule, q, q @ x - gradient, x)
+    return _on_working_sets(rule, x, gradient, h)
+
+
+def _on_working_sets(rule: Separable, x: Array, gradient: Array, h: Curved) -> Array:
+    units = h.diagonal + rule.ridge
+    y, slope = x, gradient + rule.ridge * x
+    violation = np.abs(rule.shrunk(x - slope / units, units) - x) * units
+    goal = _VIOLATION * float(violation.max(initial=0.0))
+    on = _largest(violation, ~rule.at_rest(x), _FIRST_SET)
+    for _ in range(_SETS):
+        q = h.block(on)
+        # Off the working set weights stay where they are, so that only the moves of those on it count.
+        part = _exact(rule, q, q @ x[on] - gradient[on], y[on])
+        y = x.copy()
+        y[on] = part
+        slope = gradient + h.apply(y - x) + rule.ridge * y
+        violation = np.abs(rule.shrunk(y - slope / units, units) - y) * units
+        violation[on] = 0.0
+        if float(violation.max(initial=0.0)) <= goal:
+            break
+        kept = np.zeros(x.size, dtype=bool)
+        kept[on] = True
+        on = _largest(violation, kept, _GROWTH * max(on.size, _FIRST_SET))
+    return y
+
+
+def _largest(violation: Array, kept: Mask, room: int) -> Indices:
+    """The columns that are kept and the worst violators, at most `room` of them."""
+    worst = np.argsort(-violation)[:room]
+    return np.union1d(np.flatnonzero(kept), worst[violation[worst] > 0])
+
+
+def _exact(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
+    """argmin of  y^T Q y / 2 - linear^T y + penalty(y),  Q (d, d) positive definite."""
+    q = q.copy()
+    q[np.diag_indices_from(q)] += rule.ridge
+    y = settle(rule, q, linear, start)
+    return descend(rule, q, linear, swept(rule, q, linear, start)) if y is None else y
+
+
+def settle(rule: Separable, q: Array, linear: Array, start: Array) -> Array | None:
+    """The minimiser by guesses of what rests where; None where the guesses do not settle.  Q includes the ridge."""
+    units = np.diag(q)
+    y, last = start, b""
+    for _ in range(_GUESSES):
+        target = rule.shrunk(y - (q @ y - linear) / units, units)
+        rest = rule.at_rest(target)
+        sign = np.sign(target) if rule.l1 > 0 else np.zeros_like(target)
+        guess = np.where(rest, target, np.inf).tobytes() + sign.tobytes()
+        if guess == last:
+            return y
+        last = guess
+        y = np.where(rest, target, 0.0)
+        free = np.flatnonzero(~rest)
+        if free.size:
+            y[free] = _solve(q[np.ix_(free, free)], linear[free] - rule.l1 * sign[free] - q[free] @ y)
+    return None
+
+
+def swept(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
+    """A few sweeps of coordinate descent: a good first guess of the signs."""
+    y = np.clip(start, rule.low, rule.high)
+    slope = q @ y - linear
+    units = np.diag(q)
+    for _ in range(_SWEEPS):
+        for j in range(y.size):
+            t = y[j] - slope[j] / units[j]
+            size = abs(t) - rule.l1 / units[j]
+            to = min(max(np.copysign(size, t) if size > 0 else 0.0, rule.low), rule.high)
+            if to != y[j]:
+                slope += q[j] * (to - y[j])
+                y[j] = to
+    return y
+
+
+def descend(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
+    """The minimiser by steps to the next kink or wall: the objective falls with every step, so that it ends."""
+    y = start.copy()
+    free = ~rule.at_rest(y)
+    sign = np.sign(y)
+    careful = False
+    for _ in range(_STEPS_A_WEIGHT * y.size + 10):
+        slope = q @ y - linear
+        on = np.flatnonzero(free)
+        if on.size:
+            move = -_solve(q[np.ix_(on, on)], slope[on] + rule.l1 * sign[on])
+            length, first = _to_next_kink(rule, y[on], sign[on], move)
+            y[on] += length * move
+            if first.size:
+                hit = on[first]
+                y[hit] = _resting_place(rule, y[hit], move[first])
+                free[hit] = False
+                careful |= length == 0
+                continue
+            slope = q @ y - linear
+        entering, pull = _entering(rule, y, slope, free)
+        worst = float(entering.max(initial=0.0))
+        if worst <= _NOTHING * max(rule.l1, float(np.abs(linear).max(initial=0.0))):
+            break
+        new = entering >= (worst if careful else worst / 2)
+        free |= new
+        sign = np.where(new, pull, sign)
+        careful = False
+    return y
+
+
+def _to_next_kink(rule: Separable, y: Array, sign: Array, move: Array) -> tuple[float, Indices]:
+    """How far to go along `move`, at most 1, and who comes to rest there."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wall = np.where(move > 0, (rule.high - y) / move, np.where(move < 0, (rule.low - y) / move, np.inf))
+        kink = np.where(move * sign < 0, -y / move, np.inf) if rule.l1 > 0 else np.full(y.size, np.inf)
+    room = np.fmax(np.fmin(wall, kink), 0.0)
+    length = min(float(room.min(initial=np.inf)), 1.0)
+    return length, np.flatnonzero(room <= length) if length < 1 else np.empty(0, dtype=np.intp)
+
+
+def _resting_place(rule: Separable, y: Array, move: Array) -> Array:
+    """The kink at zero, or the wall that `move` leads to, whichever is nearer."""
+    wall = np.where(move > 0, rule.high, rule.low)
+    if rule.l1 == 0:
+        return wall
+    return np.where(np.abs(y) <= np.abs(wall - y), 0.0, wall)
+
+
+def _entering(rule: Separable, y: Array, slope: Array, free: Mask) -> tuple[Array, Array]:
+    """By how much each weight at rest wants to leave (d,), and to which side."""
+    pull = -np.sign(slope)
+    extra = np.where((y == 0) | (np.sign(y) == pull), rule.l1, -rule.l1) if rule.l1 > 0 else 0.0
+    blocked = free | ((y >= rule.high) & (pull > 0)) | ((y <= rule.low) & (pull < 0))
+    sign = np.where(y == 0, pull, np.sign(y))
+    # A weight at a wall with l1 may leave inward even where the slope alone would not push it.
+    inward = (y != 0) & rule.at_rest(y)
+    drive = np.where(inward, np.abs(slope + rule.l1 * sign), np.abs(slope) - extra)
+    away = -np.sign(slope + rule.l1 * sign)
+    stuck = inward & (((y >= rule.high) & (away >= 0)) | ((y <= rule.low) & (away <= 0)))
+    blocked = np.where(inward, free | stuck, blocked)
+    return np.where(blocked, 0.0, np.maximum(drive, 0.0)), sign
+
+
+def _solve(matrix: Array, rhs: Array) -> Array:
+    factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1)
+    if info != 0:
+        return np.asarray(np.linalg.lstsq(matrix, rhs, rcond=1e-12)[0])
+    return np.asarray(scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0])
+
+
+def _general(penalty: Penalty, q: Array, linear: Array, start: Array) -> Array:
+    return CompositeProblem(penalty, Quadratic.of(q)).solve(linear, 1.0, start, _TOLERANCE, _BURSTS)

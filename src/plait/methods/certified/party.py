@@ -1,0 +1,312 @@
+"""The party's half of the subspace method."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plait._types import Array
+from plait.messages import Broadcast, Share
+from plait.methods.base import Block, PartySide, balanced
+from plait.methods.certified.checks import check_proposal
+from plait.methods.certified.direction import OthersMoves, newton_direction, proximal_step, with_constant
+from plait.methods.certified.messages import Description, Proposal
+from plait.methods.certified.penalty_span import Basis, answer, described
+from plait.methods.subspace.checks import check_gradient
+from plait.methods.subspace.curvature import SMALL, Curvature
+from plait.problem.conjugates import conjugate, reach
+from plait.problem.losses import Seen
+
+_OTHERS, _OTHERS_BYTES = 40, 2**26  # of the others' moves, how many are kept, and in how many bytes
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a sample counts
+_CROWDING, _MOST_CROWDING = 0.5, 8
+"""By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
+_SETTLED = 4
+"""Rounds after which the sizes of the steps are right, so that it is worth asking who carries a constant."""
+_EARLY = 7
+"""Rounds in which the samples' weights still change much: Newton steps are worth more care there."""
+_SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
+"""Where others can do the same work as this party, up to so much of it, every other step leans to steepest descent:
+that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
+_FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
+_ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
+_ROUNDED_ZERO = 1e-12  # of the largest weight: what steps that cancel leave of a weight at rest
+_DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
+_SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
+
+_STALE = 0.3
+"""By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
+
+
+@dataclass(frozen=True)
+class CertifiedPartyState:
+    """x (d,), the directions sent (k, d) with their images (k, N) as the coordinator has them, and the newest.
+
+    steps (k, d) and the others' moves (k, N) in the last rounds; the first and the last gradient (N,).
+    """
+
+    x: Array
+    directions: Array
+    images: Array
+    direction: Array
+    target: Array
+    """y = x + direction, where weights at rest are exactly at rest."""
+    image: Array
+    steps: Array
+    others: Array
+    total_gram: Array
+    known: Array
+    """The party's scores as the coordinator has them (N,)."""
+    dropped: bool = False
+    """Whether directions have been forgotten, so that x itself joins the basis."""
+    first: Array | None = None
+    last: Array | None = None
+    factored: tuple[Array, Array] | None = None
+    """The weights and the ridge that the preconditioner was made with."""
+    rounds: int = 0
+    pull: Array | None = None
+    """D^T g (d,) of the last round, where the penalty has kinks."""
+    corrected: Array | None = None
+    """What the coordinator's scores lacked at a closing (N,)."""
+    rounded: bool = False
+    """Whether vectors are rounded on their way."""
+
+
+class CertifiedParty(PartySide):
+    """Applies the step it is told, then sends the image of a direction that knows how the others have moved."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        self.per_sample = np.where(block.weights > 0, block.weights, 1.0)
+        self._inverse: Curvature | None = None
+        self._memo: list[tuple[Array, Seen]] = []
+
+    def start(self) -> CertifiedPartyState:
+        d, n = self.block.features.columns, self.block.features.rows
+        none, zero = np.empty((0, n)), np.zeros(n)
+        return CertifiedPartyState(
+            np.zeros(d),
+            np.empty((0, d)),
+            none,
+            np.zeros(d),
+            np.zeros(d),
+            zero,
+            np.empty((0, d)),
+            none,
+            np.empty((0, 0)),
+            zero,
+        )
+
+    def weights(self, state: CertifiedPartyState) -> Array:
+        """x (d,); where the penalty has kinks, what rounding left of a zero is zero."""
+        if self.block.penalty.smooth:
+            return state.x
+        return np.where(np.abs(state.x) <= _ROUNDED_ZERO * np.abs(state.x).max(initial=0.0), 0.0, state.x)
+
+    def check(self, state: CertifiedPartyState, broadcast: Broadcast) -> None:
+        begun = state.first is not None
+        basis = len(self._basis(state).rows) if begun else 0
+        check_proposal(broadcast, basis, len(state.total_gram) + 1 if begun else 0, state.pull is not None)
+        if broadcast.vector is not None:
+            check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
+
+    def respond(self, state: CertifiedPartyState, broadcast: Broadcast) -> tuple[CertifiedPartyState, Share]:
+        orders = Proposal.unpack(broadcast.scalars)
+        if orders.asks:
+            basis = self._basis(state)
+            assert state.pull is not None
+            reply = answer(self.block.penalty, basis, orders.coefficients, state.pull)
+            return state, Share(broadcast.round, None, reply.pack())
+        assert broadcast.vector is not None
+        g = balanced(broadcast.vector) if orders.intercept else broadcast.vector
+        state = self._applied(state, orders, g)
+        pull = self.block.features.adjoint(g)
+        if broadcast.closing:
+            return self._closed(state, broadcast.round, g, pull)
+        w = self._weights(state, orders, g)
+        state, y = self._aimed(state, orders, w, pull)
+        # Where vectors are rounded on their way, the coordinator's scores drift: then this vector leads to D y itself.
+        # Otherwise it belongs to the direction alone, so that many times of it are no worse than once.
+        forward = self.block.features.forward
+        image = forward(y) - state.known if state.rounded else forward(y - state.x)
+        first = g if state.first is None else state.first
+        state = replace(state, direction=y - state.x, target=y, image=image, first=first, last=g)
+        state = replace(state, rounds=state.rounds + 1, pull=None if self.block.penalty.smooth else pull)
+        report = self._report(state, orders, g, pull, y)
+        return state, Share(broadcast.round, image, report.pack())
+
+    def _closed(
+        self, state: CertifiedPartyState, number: int, g: Array, pull: Array
+    ) -> tuple[CertifiedPartyState, Share]:
+        """The last measurement; where the coordinator's scores have drifted, what they lack goes with it."""
+        nothing = np.empty((0, 0))
+        missing = self.block.features.forward(state.x) - state.known
+        report = self._measured(state, g, pull, state.x, None)
+        report = replace(
+            report, slopes=np.empty((1 + (report.kinks > 0), 0)), curvature=nothing, resting=nothing, disturbed=nothing
+        )
+        if float(np.linalg.norm(missing)) <= _DRIFT * float(np.linalg.norm(state.known)):
+            return state, Share(number, None, report.pack())
+        state = replace(state, known=state.known + missing, corrected=missing)
+        return state, Share(number, missing, report.pack())
+
+    def arrived(self, state: CertifiedPartyState, vector: Array) -> CertifiedPartyState:
+        if state.corrected is not None:
+            return replace(state, known=state.known - state.corrected + vector, corrected=None)
+        return replace(state, image=vector, rounded=True)
+
+    def _basis(self, state: CertifiedPartyState) -> Basis:
+        rows = [state.directions, state.direction[None]]
+        return Basis(state.x, state.target, np.vstack([state.x[None], *rows] if state.dropped else rows))
+
+    def _report(self, state: CertifiedPartyState, orders: Proposal, g: Array, pull: Array, y: Array) -> Description:
+        missing = self.block.features.forward(state.x) - state.known if state.rounded else None
+        report = self._measured(state, g, pull, y, missing)
+        slopes, curvature, resting, disturbed, metric = described(
+            self.block.penalty, self._basis(state), pull, orders.sizes
+        )
+        gain = abs(float(pull @ state.direction) + float(slopes[0, -1] if self.block.penalty.smooth else 0.0))
+        if not self.block.penalty.smooth:
+            gain = abs(float(pull @ state.direction) + report.reached - report.penalty)
+        else:
+            # The coordinator takes a smooth penalty for its parabola.
+            reached = report.penalty + float(slopes[0, -1] + curvature[-1, -1] / 2)
+            report = replace(report, reached=reached)
+        along = state.steps[-orders.memory :] @ (metric * state.direction)
+        report = replace(report, gain=gain, slopes=slopes, along=along)
+        return replace(report, curvature=curvature, resting=resting, disturbed=disturbed)
+
+    def _measured(
+        self, state: CertifiedPartyState, g: Array, pull: Array, y: Array, missing: Array | None
+    ) -> Description:
+        """The party's part of the objective and of its bounds at x; no slopes yet."""
+        penalty, x = self.block.penalty, state.x
+        none = np.empty((0, 0))
+        stationarity = self.block.stationarity(x, pull)
+        proof = (0.0, 0.0, 0.0, 1.0)
+        if penalty.convex and self.block.loss.convex:
+            scale = np.sqrt(np.where(self.block.features.column_squares > 0, self.block.features.column_squares, 1.0))
+            largest = _SUPPOSED * float((np.maximum(np.abs(x), np.abs(y)) * scale).max(initial=0.0))
+            part = reach(penalty, -pull)
+            whole = conjugate(penalty, -part * pull) if part > 0 else 0.0
+            proof = (part, whole, conjugate(penalty, -pull, largest / scale), float(part == 0))
+        drift = (0.0, 0.0) if missing is None else (float(g @ missing), float(np.linalg.norm(missing)))
+        here = penalty.value(x)
+        numbers = (here, penalty.value(y), stationarity, 0.0, float(x.size), float(not penalty.smooth))
+        return Description(*numbers, *proof, *drift, none, none, none, none, np.empty(0))
+
+    def _weights(self, state: CertifiedPartyState, orders: Proposal, g: Array) -> Array:
+        """The loss's curvature at every sample (N,), weighted, as the gradient shows it."""
+        curvature = self._seen(g, state.first if state.first is not None else g, orders.start).curvature
+        mean = float(curvature.mean())
+        if mean == 0:  # flat everywhere: a unit of curvature keeps the step finite
+            return orders.stiffness * self.block.weights
+        floor = max(_CURVATURE_FLOOR * mean, 0.0 if self.block.loss.smooth else _KINK_FLOOR)
+        return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
+
+    def _aimed(
+        self, state: CertifiedPartyState, orders: Proposal, w: Array, pull: Array
+    ) -> tuple[CertifiedPartyState, Array]:
+        """y (d,): x and a Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
+        features, penalty = self.block.features, self.block.penalty
+        others = self._others(state, orders)
+        if not penalty.smooth:
+            if orders.alone:
+                others = others.none()
+            return state, proximal_step(features, penalty, state.x, pull, w, others)
+        gradient = pull + penalty.gradient(state.x)
+        ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
+        crowding = min(1.0, orders.width / features.rows)
+        # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
+        h = (1 + min(_CROWDING * state.rounds, _MOST_CROWDING) * crowding) * ridge
+        state, curvature = self._curvature(state, w, h)
+        # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
+        own = state.steps[[name - state.rounds for name in others.names if name >= 0]]
+        k, free = len(own), len(others.moves) - len(own)
+        penalty_gram = np.pad(others.total - (own * ridge) @ own.T, (0, free)) if k else np.zeros((free, free))
+        slope = np.append(-(own @ gradient), np.zeros(free))
+        others = replace(others, penalty=penalty_gram, gradient=slope)
+        if state.rounds >= _SETTLED:
+            others = with_constant(curvature, others)
+        found = newton_direction(curvature, w, h, gradient, others, state.rounds >= _EARLY)
+        same_work = found.overlap > _SAME_WORK - _SAME_WORK_CROWDED * crowding
+        if same_work and state.rounds >= _EARLY and state.rounds % 2 and ridge.min() > 0:
+            return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
+        return state, state.x + found.step
+
+    def _applied(self, state: CertifiedPartyState, orders: Proposal, g: Array) -> CertifiedPartyState:
+        """Take the step that the coordinator chose, and note how the others moved meanwhile."""
+        if state.first is None or state.last is None or not orders.coefficients.size:
+            return replace(state, corrected=None)
+        basis, c = self._basis(state), orders.coefficients
+        x = orders.scale * basis.point(self.block.penalty, c)
+        if self.block.penalty.feasible is not None:
+            x = self.block.penalty.feasible.project(x)  # rounding may have led out
+        own = c[-len(state.images) - 1 :] @ np.vstack([state.images, state.image[None]])
+        own += (c[0] if state.dropped else 0.0) * state.known
+        own = orders.scale * (state.known + own) - state.known
+        others = state.others
+        if self.others_kept:
+            before, after = (self._seen(v, state.first, orders.start) for v in (state.last, g))
+            moved = after.score - before.score - own
+            # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
+            clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
+            others = np.vstack([others, moved if clear else np.zeros_like(moved)])[-self.others_kept :]
+        keep = max(self.others_kept, orders.memory)
+        return replace(
+            state,
+            x=x,
+            directions=np.vstack([state.directions, state.direction])[-orders.memory :],
+            images=np.vstack([state.images, state.image])[-orders.memory :],
+            dropped=state.dropped or len(state.directions) >= orders.memory,
+            steps=np.vstack([state.steps, x - state.x])[-keep:],
+            others=others,
+            total_gram=_grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
+            known=state.known + own,
+        )
+
+    def _seen(self, g: Array, first: Array, start: float) -> Seen:
+        """What g shows; the last two are remembered, as each is asked for in two rounds."""
+        for known, seen in self._memo:
+            if known is g:
+                return seen
+        seen = self.block.loss.seen(g / self.per_sample, first / self.per_sample, start)
+        self._memo = [*self._memo[-1:], (g, seen)]
+        return seen
+
+    def _curvature(self, state: CertifiedPartyState, w: Array, h: Array) -> tuple[CertifiedPartyState, Curvature]:
+        """H at these weights, factorised again once the samples' weights have changed enough to matter."""
+        f = self.block.features
+        cheap = f.rows * f.columns**2 <= SMALL
+        if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
+            state = replace(state, factored=(w, h))
+        elif _changed(state.factored[1], h) > _STALE:
+            state = replace(state, factored=(state.factored[0], h))
+        assert state.factored is not None
+        if self._inverse is None or self._inverse.h is not state.factored[1]:
+            self._inverse = Curvature(f, *state.factored, self.block.penalty.ridge, self._inverse)
+        return state, self._inverse
+
+    def _others(self, state: CertifiedPartyState, orders: Proposal) -> OthersMoves:
+        """The others' moves that amount to something; last, the intercept."""
+        k = len(state.others)
+        energy = np.einsum("kn,kn->k", state.others, state.others)
+        alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
+        moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
+        total = state.total_gram[np.ix_(alive - k, alive - k)]
+        others = OthersMoves(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+        return others.and_constant() if orders.intercept else others
+
+
+def _changed(old: Array, new: Array) -> float:
+    return float(np.abs(new - old).sum() / max(float(old.sum()), 1e-300))
+
+
+def _grown(gram: Array, row: Array) -> Array:
+    """A Gram matrix with one more row, whose products with the oldest vectors are not known and taken as 0."""
+    n = len(gram) + 1
+    grown = np.zeros((n, n))
+    grown[:-1, :-1] = gram
+    grown[-1, n - row.size :] = row
+    grown[n - row.size :, -1] = row
+    return grown

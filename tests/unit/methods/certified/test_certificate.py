@@ -1,0 +1,121 @@
+"""Certified fits against scikit-learn and the barrier oracle: what is proved is true, and hard problems end."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import Lasso, Ridge
+
+import plait
+from tests import oracle
+from tests.oracle import Problem, Terms
+
+
+def breast() -> tuple[list[np.ndarray], np.ndarray]:
+    x, y = load_breast_cancer(return_X_y=True)
+    return np.array_split((x - x.mean(axis=0)) / x.std(axis=0), 3, axis=1), np.where(y > 0, 1.0, -1.0)
+
+
+def best_of(parts: list[np.ndarray], y: np.ndarray, terms: list[Terms], intercept: bool) -> float:
+    ends = np.cumsum([p.shape[1] for p in parts])
+    blocks = tuple((int(e - p.shape[1]), int(e), t) for p, e, t in zip(parts, ends, terms, strict=True))
+    return oracle.solve(Problem(oracle.LOSSES["Logistic"], np.hstack(parts), y, blocks, intercept))[0]
+
+
+RIDGE, WALL = plait.L2(1e-3), plait.L2(1e-3) + plait.NonNegative()
+BOX, BALL = plait.L2(1e-3) + plait.Box(-0.1, 0.1), plait.L2(1e-3) + plait.Ball(0.5)
+PLAIN, POSITIVE = Terms(ridge=1e-3), Terms(ridge=1e-3, lower=0.0)
+BOUNDED, ROUND = Terms(ridge=1e-3, lower=-0.1, upper=0.1), Terms(ridge=1e-3, radius=0.5)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "terms"),
+    [
+        ([RIDGE, RIDGE, WALL], [PLAIN, PLAIN, POSITIVE]),
+        ([RIDGE, WALL, WALL], [PLAIN, POSITIVE, POSITIVE]),
+        ([RIDGE, RIDGE, BOX], [PLAIN, PLAIN, BOUNDED]),
+        ([RIDGE, RIDGE, BALL], [PLAIN, PLAIN, ROUND]),
+        ([plait.L1(1e-2)] * 3, [Terms(l1=1e-2)] * 3),
+    ],
+    ids=["one wall", "two walls", "box", "ball", "L1"],
+)
+def test_one_party_with_walls_or_kinks_is_certified_at_the_optimum(penalty: list, terms: list) -> None:
+    parts, y = breast()
+    fit = plait.fit(parts, y, penalty=penalty, method="certified")
+    best = best_of(parts, y, terms, True)
+    assert fit.certified
+    assert fit.rounds <= 20
+    assert (fit.objective - best) / best <= fit.gap + 1e-9
+    assert fit.objective == pytest.approx(best, rel=1e-6)
+
+
+def test_sparse_model_has_the_support_of_the_optimum() -> None:
+    x, y = load_diabetes(return_X_y=True)
+    x, y = x / x.std(axis=0), (y - y.mean()) / y.std()
+    fit = plait.fit(np.array_split(x, 3, axis=1), y, loss=plait.Squared(), penalty=plait.L1(0.05), method="certified")
+    pooled = Lasso(alpha=0.05, tol=1e-12, max_iter=100_000).fit(x, y)
+    assert fit.certified
+    np.testing.assert_array_equal(np.concatenate(fit.weights) != 0, pooled.coef_ != 0)
+
+
+def test_lasso_with_more_columns_than_rows_ends() -> None:
+    rng = np.random.default_rng(306)
+    x, y = rng.normal(size=(3, 6)), rng.normal(size=3)
+    fit = plait.fit(
+        [x[:, :3], x[:, 3:]], y, loss=plait.Squared(), penalty=plait.L1(0.01), fit_intercept=False, method="certified"
+    )
+    pooled = Lasso(alpha=0.01, tol=1e-14, max_iter=10**6, fit_intercept=False).fit(x, y)
+    best = ((x @ pooled.coef_ - y) ** 2).mean() / 2 + 0.01 * np.abs(pooled.coef_).sum()
+    assert fit.certified
+    assert fit.objective == pytest.approx(best, rel=1e-6)
+
+
+def test_a_far_target_is_reached() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 6))
+    y = x @ rng.normal(size=6) + rng.normal(size=300) + 1e6
+    parts = np.array_split(x, 3, axis=1)
+    fit = plait.fit(parts, y, loss=plait.Huber(), penalty=plait.L2(1e-4), method="certified")
+    assert fit.certified
+    assert fit.intercept == pytest.approx(1e6, abs=1.0)
+
+
+def test_overlapping_columns_do_not_end_early() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(500, 5))
+    b = a + 1e-3 * rng.normal(size=a.shape)
+    y = a @ rng.normal(size=5) + 300 * (b - a) @ rng.normal(size=5) + rng.normal(size=500)
+    fit = plait.fit([a, b], y, loss=plait.Squared(), penalty=plait.L2(1e-8), fit_intercept=False, method="certified")
+    x = np.hstack([a, b])
+    pooled = Ridge(alpha=1e-8 * 500, tol=1e-14, fit_intercept=False).fit(x, y)
+    best = ((x @ pooled.coef_ - y) ** 2).mean() / 2 + 5e-9 * (pooled.coef_**2).sum()
+    assert fit.objective == pytest.approx(best, rel=1e-6)
+
+
+def test_an_exact_fit_ends() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 4))
+    fit = plait.fit(
+        [x[:, :2], x[:, 2:]],
+        x @ rng.normal(size=4) + 2,
+        loss=plait.Squared(),
+        penalty=plait.NoPenalty(),
+        method="certified",
+    )
+    assert fit.converged
+    assert fit.rounds < 20
+
+
+def test_without_a_penalty_the_words_are_not_certified() -> None:
+    parts, y = breast()
+    fit = plait.fit([p[:, :3] for p in parts], y, penalty=plait.NoPenalty(), method="certified")
+    assert fit.converged
+    assert not fit.certified
+    assert "not certified" in fit.reason
+
+
+def test_auto_takes_it_beside_constraints_and_only_where_vectors_are_exact() -> None:
+    parts, y = breast()
+    assert isinstance(plait.fit(parts, y, penalty=[RIDGE, RIDGE, WALL]).method, plait.Certified)
+    assert isinstance(plait.fit(parts, y, penalty=RIDGE).method, plait.Subspace)
+    with pytest.raises(plait.SettingError, match="precision of Certified must be one of float64"):
+        plait.fit(parts, y, method="certified", precision="int16")

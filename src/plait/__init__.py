@@ -80,6 +80,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The public names, those that are loaded later among them."""
+    return sorted([*__all__, "privacy"])
+
+
 def __getattr__(name: str) -> Any:
     """Estimators are loaded when they are asked for: with scikit-learn they take longer than all the rest."""
     if name.startswith("Vertical") and name in __all__:

@@ -14,6 +14,7 @@ from plait.cli import templates
 from plait.data.guess import Guess, guess_columns
 from plait.deployment.job_file import read_job
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
+from plait.deployment.settings import CoordinatorSpec
 from plait.errors import ConfigError
 
 _EXAMPLE = ("bank", "shop")
@@ -31,7 +32,12 @@ def init(
     data: Annotated[
         Path | None, typer.Option(help="Your table (CSV, Parquet or NumPy): id, label and types are guessed from it.")
     ] = None,
-    parties: Annotated[str, typer.Option(help="Who brings columns, for a new job; the first holds the labels.")] = "",
+    parties: Annotated[
+        str, typer.Option(help="Who brings columns, for a new job: NAME,NAME,... The first holds the labels.")
+    ] = "",
+    address: Annotated[
+        str, typer.Option(help="host:port where the other parties reach the label party, for a new job.")
+    ] = CoordinatorSpec.address,
     example: Annotated[bool, typer.Option("--example", help="Also write made-up tables to try the job on.")] = False,
 ) -> None:
     """Write a commented job file and party files, for your own table or, with --example, for a made-up one.
@@ -49,7 +55,7 @@ def init(
     place = folder / "job.toml"
     files: dict[Path, str] = {}
     if job is None or place.resolve() != job.resolve():
-        files[place] = _job_file(names) if job is None else job.read_text(encoding="utf-8")
+        files[place] = _job_file(names, address) if job is None else job.read_text(encoding="utf-8")
     for party in chosen:
         guess = _guess(party, party == label_party, data, example)
         files[folder / f"{party}.toml"] = templates.party_file(party, party == label_party, guess, _table(folder, data))
@@ -63,7 +69,7 @@ def init(
 
 def _check(names: tuple[str, ...], label_party: str, name: str, data: Path | None, example: bool) -> None:
     if name and name not in (*names, label_party):
-        raise ConfigError(f"--name must be one of {', '.join(names)}. Found {name!r}.")
+        raise ConfigError(f"--name must be one of {', '.join(names)}. Found {name!r}. Name others with --parties.")
     if data is not None and (example or not name):
         raise ConfigError("--data is one party's own table: give --name as well, and no --example.")
     if example and not set(names) <= set(_EXAMPLE):
@@ -80,10 +86,12 @@ def _next(folder: Path, chosen: tuple[str, ...], example: bool, data: Path | Non
     )
 
 
-def _job_file(names: tuple[str, ...]) -> str:
+def _job_file(names: tuple[str, ...], address: str) -> str:
+    CoordinatorSpec(names[0], address)  # refuses what is no address
     return templates.JOB.format(
         parties=json.dumps(list(names)),
         label_party=names[0],
+        address=address,
         other=names[-1],
         losses=", ".join(LOSSES),
         penalties=", ".join(PENALTIES),

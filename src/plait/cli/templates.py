@@ -16,7 +16,7 @@ parties = {parties}       # who brings columns; lower-case letters, digits and h
 
 [coordinator]                    # the label party (active party, guest); the others only dial out
 name = "{label_party}"                    # its certificate must carry this name
-address = "127.0.0.1:7443"       # host:port that every party can reach: the one inbound port of the job
+address = "{address}"       # host:port that every party can reach: the one inbound port of the job
 patience = 600                   # seconds that a party may be missing before the run ends
 
 # [alignment]                    # find the common rows first, privately; without it all files must hold the same rows

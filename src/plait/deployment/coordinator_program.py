@@ -311,5 +311,6 @@ def _need_same_rows(name: str, labels: Labels, ids: str, party: StoredParty) -> 
     if ready.rows != len(labels.ids) or not hmac.compare_digest(ready.ids, ids):
         raise InputError(
             f"all parties must hold the same rows in the same order. Found {len(labels.ids)} labels and {ready.rows} "
-            f"rows at {name!r}, or other ids. Align the files first."
+            f"rows at {name!r}, or other ids. Add [alignment] to the job file, or align the "
+            "files first."
         )

@@ -336,12 +336,12 @@ class Hub:
         if ready.rows != self._terms.rows:
             raise _Refusal(
                 f"all parties must hold the same rows. Found {self._terms.rows} at the coordinator and {ready.rows} "
-                f"at {name!r}. Align the files first."
+                f"at {name!r}. Add [alignment] to the job file, or align the files first."
             )
         if not hmac.compare_digest(ready.ids, self._terms.ids):
             raise _Refusal(
                 f"all parties must hold the same rows in the same order. Found other ids, or another order, at "
-                f"{name!r}. Sort the files by id, and keep only common ones."
+                f"{name!r}. Add [alignment] to the job file, or sort the files by id and keep only common ones."
             )
 
     def _seat(self, desk: Desk, session: object, ready: Ready) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 import plait
-from benchmarks.datasets import Absent
 from benchmarks.sweep import cases as families
 from benchmarks.sweep.cases import Case
 from benchmarks.sweep.judge import CERTIFIED, Verdict, judge
@@ -21,6 +20,7 @@ from benchmarks.sweep.problems import Problem
 from benchmarks.sweep.reference import Reference, reference
 from benchmarks.sweep.reproductions import reproductions
 from benchmarks.sweep.trial import ask
+from plait.errors import DatasetError
 
 RESULTS = Path(__file__).parent.parent / "results" / "sweep"
 FAMILIES = (
@@ -93,7 +93,7 @@ def verdict(case: Case, seconds: float, references: Path | None = None) -> Verdi
 
     try:
         problem = case.build()
-    except Absent as absent:
+    except DatasetError as absent:
         return unfinished("absent", absent)
     try:
         known = known_reference(problem, references)

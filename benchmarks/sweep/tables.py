@@ -8,12 +8,12 @@ import numpy as np
 from scipy.special import expit
 from sklearn import datasets as bundled
 
-from benchmarks.datasets import Absent
 from benchmarks.datasets.a9a import a9a
 from benchmarks.datasets.credit import credit
 from benchmarks.sweep.problems import Array
+from plait.errors import DatasetError
 
-__all__ = ["GENERATED", "LARGE", "PLAIN", "Absent", "Table", "table"]
+__all__ = ["GENERATED", "LARGE", "PLAIN", "DatasetError", "Table", "table"]
 
 
 @dataclass(frozen=True)

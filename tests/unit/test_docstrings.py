@@ -33,7 +33,7 @@ def same(text: str, default: Any) -> bool:
     if isinstance(default, float):
         return float(text) == default or (math.isnan(default) and text == "nan")
     if default is None or isinstance(default, bool | int | str | tuple):
-        return text.replace('"', "'") == repr(default)
+        return repr(default) in (text, text.replace('"', "'"))
     return True  # a default that is made anew for every call
 
 

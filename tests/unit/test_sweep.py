@@ -6,10 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle import HUBER_DELTA, LOSSES, QUANTILE
-from oracle import Problem as OracleProblem
-from oracle import Terms as OracleTerms
-from oracle import solve as oracle_solve
 from sklearn.linear_model import ElasticNet, LogisticRegression, QuantileRegressor, Ridge
 
 from benchmarks.sweep.__main__ import main
@@ -22,6 +18,10 @@ from benchmarks.sweep.reference import Reference, reference
 from benchmarks.sweep.report import page, write_page
 from benchmarks.sweep.reproductions import gene_table
 from benchmarks.sweep.run import cases, run, verdict
+from tests.oracle import HUBER_DELTA, LOSSES, QUANTILE
+from tests.oracle import Problem as OracleProblem
+from tests.oracle import Terms as OracleTerms
+from tests.oracle import solve as oracle_solve
 
 NAMES = {
     "logistic": "Logistic",

@@ -78,7 +78,7 @@ class Session:
             handlers = {name: party.handle for name, party in parties.items()}
             transport = self.tap(InProcess(handlers, pool if self._large else None))
             if self.trace is not None:
-                transport = _Traced(transport, parties, self.trace)
+                transport = _Traced(transport, parties, self.trace, coordinator.briefing is not None)
             done = conduct(self.spec, coordinator, transport, self.observers, protected=self.protected)
         self._warn(done.outcome)
         model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
@@ -107,17 +107,21 @@ class Session:
             )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Traced:
     """A transport that shows every party's weights after each exchange."""
 
     inner: Transport
     parties: Mapping[str, Party]
     trace: Trace
+    briefed: bool
+    """Whether the first exchange is still to come, in which parties are told about the rows."""
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
         shares = self.inner.exchange(requests)
         first = next(iter(requests.values()))
-        if first.round and not first.closing:  # a briefing comes before round 1
+        if self.briefed:
+            self.briefed = False  # what parties are told before round 1 moves nothing
+        elif not first.closing:
             self.trace(first.round, {name: party.weights for name, party in self.parties.items()})
         return shares

@@ -22,7 +22,7 @@ class Protection:
     groups: bool = False
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
+        if not isinstance(self.mode, str) or self.mode not in MODES:
             raise SettingError(
                 f'protection must be "plain", "labels" or "sums". Found {self.mode!r}. Use one of these.'
             )
@@ -34,6 +34,6 @@ class Protection:
     @staticmethod
     def of(given: "Protection | str | None") -> "Protection | None":
         """A mode by its name; None and "plain" are no protection."""
-        if given is None or given == "plain":
-            return None
-        return given if isinstance(given, Protection) else Protection(given)
+        if given is None or isinstance(given, Protection):
+            return given
+        return None if isinstance(given, str) and given == "plain" else Protection(given)

@@ -17,7 +17,7 @@ from plait.deployment.score import PREDICT, SERVE, Scorer, predict
 from plait.deployment.serve import ServeOptions
 from plait.deployment.serve import serve as serve_scores
 from plait.errors import BudgetError, InputError, PlaitError, PrivacyError, ProtocolError, StorageError, unspecific
-from plait.messages import Broadcast
+from plait.messages import Broadcast, Share
 from plait.transports.handshake import Query
 from tests.e2e.conftest import JobMaker
 from tests.e2e.test_private import BUDGET, IN_THE_LOOP, RANGES
@@ -48,6 +48,14 @@ def new_rows(file: PartyFile, count: int = 5) -> str:
     return "new.csv"
 
 
+def all_rows(scorer: Scorer) -> Share:
+    """The answer about all rows; then another program may use the folder."""
+    try:
+        return scorer.answer(1, Broadcast(0))
+    finally:
+        scorer.close()
+
+
 def set_trust(file: PartyFile, **options: object) -> PartyFile:
     from dataclasses import replace
 
@@ -70,12 +78,13 @@ def test_attack_4_training_rows_are_not_scored(jobs: JobMaker, options: dict[str
             assert known.vector is not None
             assert not known.vector.any()
             assert np.array_equal(known.scalars, unknown.scalars), "a refused id is not told from an unknown one"
+        scorer.close()
     asked = set_trust(shop, score_training_rows=True)
     if options is PRIVATE:
         with pytest.raises(PrivacyError, match="never scores them"):
-            Scorer(job, asked, run, KEY, "shop.csv").answer(1, Broadcast(0))
+            all_rows(Scorer(job, asked, run, KEY, "shop.csv"))
     else:
-        assert Scorer(job, asked, run, KEY, "shop.csv").answer(1, Broadcast(0)).vector is not None
+        assert all_rows(Scorer(job, asked, run, KEY, "shop.csv")).vector is not None
 
 
 def test_attack_4_the_owner_rounds(jobs: JobMaker) -> None:
@@ -83,7 +92,7 @@ def test_attack_4_the_owner_rounds(jobs: JobMaker) -> None:
     shop = files["shop"]
     rows = new_rows(shop)
     for decimals in (1, 4):
-        share = Scorer(job, set_trust(shop, score_decimals=decimals), run, KEY, rows).answer(1, Broadcast(0))
+        share = all_rows(Scorer(job, set_trust(shop, score_decimals=decimals), run, KEY, rows))
         assert share.vector is not None
         assert np.array_equal(share.vector, np.round(share.vector, decimals))
         assert share.vector.any()
@@ -160,10 +169,12 @@ def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs
     assert not service.look_up(Query(ids)).scalars.any()
     with pytest.raises(ProtocolError, match="by id"):
         service.answer(1, Broadcast(0))
+    service.close()
     again = Scorer(job, shop, run, "11" * 32, rows, SERVE)
     assert (again.look_up(Query(ids)).scalars < 0).all(), "another key, another connection: the same allowance"
+    again.close()
     with pytest.raises(PrivacyError, match="limits"):
-        Scorer(job, shop, run, KEY, rows, PREDICT).answer(1, Broadcast(0))
+        all_rows(Scorer(job, shop, run, KEY, rows, PREDICT))
 
 
 def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
@@ -174,11 +185,13 @@ def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
     for _ in range(4):
         service = Scorer(job, shop, run, KEY, rows, SERVE)
         given.append(int((service.look_up(Query(["new0"])).scalars == 0).sum()))
+        service.close()
     assert given == [1, 1, 1, 0]
     service = Scorer(job, shop, run, KEY, rows, SERVE)
     assert not service.look_up(Query(["new1", "new2", "new3", "new4"])).scalars.any()
     assert service.look_up(Query(["new1"])).scalars.all()
     assert service.look_up(Query(["nobody"])).scalars.all()
+    service.close()
 
 
 def test_attack_9_a_peer_remembers_a_ledger_that_was_rolled_back(jobs: JobMaker) -> None:

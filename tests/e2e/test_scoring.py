@@ -86,7 +86,8 @@ def test_programs_predict_what_the_weights_say(trained: Job) -> None:
 
 
 def post(port: int, body: bytes) -> tuple[int, dict[str, object]]:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/scores", data=body)
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/scores", data=body, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, json.loads(answer.read())

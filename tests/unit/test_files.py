@@ -23,13 +23,13 @@ def test_a_write_makes_its_folders_and_leaves_nothing_beside_the_file(tmp_path: 
 
 def test_a_failed_write_leaves_no_part_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(StorageError, match="taken"):
         write_atomically(tmp_path / "taken", b"a file cannot replace a folder")
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
-def test_only_the_owner_reads_a_private_file(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "secret", b"key", private=True)
+def test_only_the_owner_reads_a_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "secret", b"key")
     assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
 

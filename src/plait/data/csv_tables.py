@@ -96,7 +96,7 @@ def rows_of(path: Path, form: CsvFormat) -> Iterator[list[str]]:
                 yield row
     except (UnicodeError, csv.Error) as error:
         raise InputError(
-            f"{path.name} must be a CSV file in {form.encoding}. Found: {error}. {_hint(path, form)}"
+            f"{path.name} must be a CSV file in {form.encoding.upper()}. Found: {error}. {_hint(path, form)}"
         ) from error
     if number == 1:
         raise InputError(f"{path.name} must have a header and at least one row. Found {len(header)} fields and no row.")

@@ -55,7 +55,7 @@ textarea{width:100%;height:5rem}pre{background:#f3f4f6;padding:.8rem;overflow:au
 <script>
 f.onsubmit=async e=>{e.preventDefault();
 const ids=t.value.split("\\n").map(s=>s.trim()).filter(s=>s);
-const r=await fetch("/scores",{method:"POST",body:JSON.stringify({ids})});
+const r=await fetch("/scores",{method:"POST",headers:{"Content-Type":"application/json"},body:JSON.stringify({ids})});
 o.textContent=JSON.stringify(await r.json(),null,1)}
 </script></html>
 """

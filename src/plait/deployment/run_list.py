@@ -55,7 +55,8 @@ class RunSummary:
 
 def list_runs(runs: Path, name: str) -> list[RunSummary]:
     """Every run of which this party (or "coordinator") has a folder, newest first."""
-    return [_summary(RunFolder(path.parent)) for path in sorted(runs.glob(f"*/{name}/run.json"), reverse=True)]
+    found = [_summary(RunFolder(path.parent)) for path in runs.glob(f"*/{name}/run.json")]
+    return sorted(found, key=lambda summary: summary.status.started, reverse=True)
 
 
 def find(runs: Path, name: str, run: str) -> RunSummary:

@@ -103,6 +103,8 @@ class Service:
             raise _Refused(HTTPStatus.BAD_REQUEST, 'the body must be {"ids": ["...", ...]}.') from None
         if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not ids:
             raise _Refused(HTTPStatus.BAD_REQUEST, "ids must be a list of texts.")
+        if any("\ud800" <= character <= "\udfff" for text in ids for character in text):
+            raise _Refused(HTTPStatus.BAD_REQUEST, "ids must be whole characters. Found half of one.")
         if len(ids) > min(self.options.most_ids, MOST_IDS):
             raise _Refused(HTTPStatus.BAD_REQUEST, f"at most {self.options.most_ids} ids in one request.")
         return ids

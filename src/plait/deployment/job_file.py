@@ -110,9 +110,7 @@ def read_job(path: Path) -> Job:
         penalties=penalties,
         loss=loss,
         intercept=model.fit_intercept,
-        method=method(
-            table.get("method", AUTO), policy, loss, penalties, run.precision == "float64", f"{where}: method"
-        ),
+        method=method(table.get("method", AUTO), policy, loss, penalties, f"{where}: method"),
         stopping=stopping,
         weighted=model.weighted,
         policy=replace(policy, run=f"{name}-{_release(table)}"),

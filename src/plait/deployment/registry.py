@@ -56,14 +56,11 @@ def penalty(value: Any, where: str) -> Penalty:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penalty], exact: bool, where: str) -> Method:
-    """A method from its name or a table; "auto" for the one that needs the fewest rounds under this policy.
-
-    `exact` says whether vectors travel as they are.
-    """
+def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penalty], where: str) -> Method:
+    """A method from its name or a table; "auto" for the one that needs the fewest rounds under this policy."""
     asked = AUTO if value in (AUTO, {"name": AUTO}) else choose(METHODS, value, where)
     try:
-        return choose_under(asked, policy.protections(tuple(penalties), loss), penalties, exact).method
+        return choose_under(asked, policy.protections(tuple(penalties), loss), penalties).method
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
 

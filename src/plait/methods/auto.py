@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from plait.errors import SettingError
 from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
-from plait.methods.certified.method import Certified
 from plait.methods.subspace.augmented import Augmented
 from plait.methods.subspace.method import Subspace
 from plait.problem.losses import Loss
@@ -21,16 +20,9 @@ class Choice:
     reason: str
 
 
-def choose_method(loss: Loss, penalties: Mapping[str, Penalty], exact: bool = True) -> Choice:
-    """Subspace for smooth losses and Augmented for those with kinks, as they need the fewest rounds; else Proximal.
-
-    Beside a constraint Subspace may stop short of the optimum, so Certified is taken there.  It needs vectors that are
-    `exact` on their way.
-    """
-    bounded = [name for name, penalty in penalties.items() if penalty.feasible is not None]
-    convex = loss.convex and all(penalty.convex for penalty in penalties.values())
-    smooth: Method = Certified() if bounded and convex and exact else Subspace()
-    method, why = (smooth, "smooth") if loss.smooth else (Augmented(), "one with kinks")
+def choose_method(loss: Loss, penalties: Mapping[str, Penalty]) -> Choice:
+    """Subspace for smooth losses and Augmented for those with kinks, as they need the fewest rounds; else Proximal."""
+    method, why = (Subspace(), "smooth") if loss.smooth else (Augmented(), "one with kinks")
     try:
         method.check(loss, penalties)
     except SettingError as error:

@@ -316,7 +316,7 @@ def fit(
     policy = Policy.of(privacy)
     protections = policy.protections(_names(read), chosen)
     shield = Protection.of(protection)
-    choice = choose(method, protections, penalties, exact=precision == "float64" and shield is None)
+    choice = choose(method, protections, penalties)
     method_used = choice.method
     protected = None
     if shield is not None:

@@ -18,27 +18,22 @@ from plait.problem.penalties import Penalty
 from plait.training.stopping import Stopping
 
 
-def choose(
-    asked: Method | str, protections: Protections, penalties: Mapping[str, Penalty], exact: bool = True
-) -> Choice:
-    """The method that was asked for, or the one that "auto" stands for under these protections.
-
-    `exact` says whether vectors travel as they are.
-    """
+def choose(asked: Method | str, protections: Protections, penalties: Mapping[str, Penalty]) -> Choice:
+    """The method that was asked for, or the one that "auto" stands for under these protections."""
     method = method_of(asked)
     if method is None:
-        return _automatic(protections, penalties, exact)
+        return _automatic(protections, penalties)
     method.check(protections.loss, penalties)
     return Choice(method, f"{type(method).__name__}: as asked")
 
 
-def _automatic(protections: Protections, penalties: Mapping[str, Penalty], exact: bool) -> Choice:
+def _automatic(protections: Protections, penalties: Mapping[str, Penalty]) -> Choice:
     if protections.default_method is DefaultMethod.FIXED_RHO:
         return Choice(Proximal(adaptive=False, acceleration=0), "Proximal, rho fixed: MechanismA needs it")
     if protections.default_method is DefaultMethod.PAPER:
         return Choice(Jacobi(), "Jacobi: the paper's algorithm, for the paper's noise")
     unprotected = {name: penalty for name, penalty in penalties.items() if name not in protections.helpers}
-    choice = choose_method(protections.loss, unprotected, exact and not protections.helpers)
+    choice = choose_method(protections.loss, unprotected)
     if protections.helpers:
         return replace(choice, reason="Recommended: unprotected parties first, then one private pass")
     return choice

@@ -113,9 +113,7 @@ def test_without_a_penalty_the_words_are_not_certified() -> None:
     assert "not certified" in fit.reason
 
 
-def test_auto_takes_it_beside_constraints_and_only_where_vectors_are_exact() -> None:
+def test_vectors_must_travel_as_they_are() -> None:
     parts, y = breast()
-    assert isinstance(plait.fit(parts, y, penalty=[RIDGE, RIDGE, WALL]).method, plait.Certified)
-    assert isinstance(plait.fit(parts, y, penalty=RIDGE).method, plait.Subspace)
     with pytest.raises(plait.SettingError, match="precision of Certified must be one of float64"):
         plait.fit(parts, y, method="certified", precision="int16")

@@ -10,7 +10,7 @@ from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.party_privacy import policy_at
 from plait.deployment.progress import Silent
-from plait.deployment.transcript import Exchange, Recorded, Transcript, read_transcript
+from plait.deployment.transcript import Recorded, RecordedExchange, Transcript, read_transcript
 from plait.deployment.wiretap import Verdict, _against, _Stored, examine
 from plait.studies.privacy_mutations import MUTATIONS, PROBES, Mutation, Probe
 from tests.e2e.conftest import JobMaker
@@ -79,7 +79,7 @@ def test_the_wiretap_finds_a_number_that_nobody_paid_for(
     ledger = policy.ledger.ledger("shop")
     plan = ledger.charges()[0].release.plan
 
-    def verdicts(exchanges: tuple[Exchange, ...]) -> list[Verdict]:
+    def verdicts(exchanges: tuple[RecordedExchange, ...]) -> list[Verdict]:
         return _against(job, shop, Transcript(transcript.shape, exchanges), _Stored(ledger, plan))  # type: ignore[arg-type]
 
     assert all(v.covered for v in verdicts(transcript.exchanges))

@@ -43,7 +43,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class RecordedExchange:
     """One question and its answer."""
 
     seq: int
@@ -56,7 +56,7 @@ class Transcript:
     """The shape (N, d) of the party's table and its exchanges in order, repeated ones left out."""
 
     shape: tuple[int, int]
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[RecordedExchange, ...]
 
 
 def read_transcript(folder: Path) -> Transcript:
@@ -73,10 +73,10 @@ def read_transcript(folder: Path) -> Transcript:
         ) from error
 
 
-def _exchange(line: dict[str, Any]) -> Exchange:
+def _exchange(line: dict[str, Any]) -> RecordedExchange:
     received, sent = line["received"], line["sent"]
     asked = Broadcast(received["round"], _array(received["vector"]), _scalars(received), closing=received["closing"])
-    return Exchange(line["seq"], asked, Share(sent["round"], _array(sent["vector"]), _scalars(sent)))
+    return RecordedExchange(line["seq"], asked, Share(sent["round"], _array(sent["vector"]), _scalars(sent)))
 
 
 def _encode(message: Message) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from plait.data.parts import equal_weights
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import guaranteed, policy_at, spec_at
-from plait.deployment.transcript import Exchange, Transcript, read_transcript
+from plait.deployment.transcript import RecordedExchange, Transcript, read_transcript
 from plait.errors import PlaitError, PrivacyError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.ledger import Charge, Ledger
@@ -118,6 +118,6 @@ def _against(job: Job, file: PartyFile, transcript: Transcript, account: _Stored
     return verdicts
 
 
-def _verdict(exchange: Exchange, same: bool, used: list[Charge]) -> Verdict:
+def _verdict(exchange: RecordedExchange, same: bool, used: list[Charge]) -> Verdict:
     names = tuple(f"{c.release.name}, round {c.release.round} (mu {c.cost.mu:.3g})" for c in used)
     return Verdict(exchange.seq, exchange.sent.numbers, names, same)

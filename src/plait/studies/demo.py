@@ -45,7 +45,7 @@ METHODS: dict[str, Method] = {
 
 
 @dataclass(frozen=True)
-class Tables:
+class DemoTables:
     """Standardised training and test tables (N, 30), labels (N,), and which columns each party holds."""
 
     train: Array
@@ -76,7 +76,7 @@ class Curve:
     diverged: bool
 
 
-def load_tables(seed: int = 1) -> Tables:
+def load_tables(seed: int = 1) -> DemoTables:
     """The breast cancer data that come with scikit-learn; 60% of the rows for training."""
     data = load_breast_cancer()
     train, test, y_train, y_test = train_test_split(
@@ -87,10 +87,10 @@ def load_tables(seed: int = 1) -> Tables:
         party: [i for i, name in enumerate(data.feature_names) if any(word in name for word in words)]
         for party, words in HOLDINGS.items()
     }
-    return Tables((train - mean) / spread, (test - mean) / spread, y_train, y_test, parties)
+    return DemoTables((train - mean) / spread, (test - mean) / spread, y_train, y_test, parties)
 
 
-def train_jointly(tables: Tables, callbacks: Sequence[Observer] = ()) -> tuple[Score, VerticalLogisticRegression]:
+def train_jointly(tables: DemoTables, callbacks: Sequence[Observer] = ()) -> tuple[Score, VerticalLogisticRegression]:
     """One model over all parties by plait."""
     model = VerticalLogisticRegression(
         parties=tables.parties, penalty=L2(ALPHA), method=METHODS["subspace"], callbacks=tuple(callbacks)
@@ -104,7 +104,7 @@ def train_jointly(tables: Tables, callbacks: Sequence[Observer] = ()) -> tuple[S
     return replace(score, rounds=len(history)), model
 
 
-def train_references(tables: Tables) -> tuple[list[Score], float]:
+def train_references(tables: DemoTables) -> tuple[list[Score], float]:
     """Each party alone, then the pooled table, by scikit-learn; and the pooled optimum."""
     everything = list(range(tables.train.shape[1]))
     scores = [_score(f"{party} alone", _pooled_model(tables, c), tables, c, "0") for party, c in tables.parties.items()]
@@ -115,7 +115,7 @@ def train_references(tables: Tables) -> tuple[list[Score], float]:
     return scores, float(losses.mean() + ALPHA / 2 * (pooled.coef_**2).sum())
 
 
-def compare_methods(tables: Tables, optimum: float, rounds: int = 60) -> list[Curve]:
+def compare_methods(tables: DemoTables, optimum: float, rounds: int = 60) -> list[Curve]:
     """Every method's way to the pooled optimum; one that diverges is shown as far as it went."""
     parts = {party: tables.train[:, columns] for party, columns in tables.parties.items()}
     curves = []
@@ -142,13 +142,13 @@ def compare_methods(tables: Tables, optimum: float, rounds: int = 60) -> list[Cu
     return curves
 
 
-def _pooled_model(tables: Tables, columns: list[int]) -> Any:
+def _pooled_model(tables: DemoTables, columns: list[int]) -> Any:
     c = 1 / (ALPHA * len(tables.y_train))
     model = LogisticRegression(C=c, solver="newton-cholesky", tol=1e-12, max_iter=1000)
     return model.fit(tables.train[:, columns], tables.y_train)
 
 
-def _score(name: str, model: Any, tables: Tables, columns: list[int], sent: str) -> Score:
+def _score(name: str, model: Any, tables: DemoTables, columns: list[int], sent: str) -> Score:
     p = model.predict_proba(tables.test[:, columns])[:, 1]
     y = tables.y_test
     auc, accuracy = float(roc_auc_score(y, p)), float(accuracy_score(y, p > 0.5))

@@ -13,16 +13,16 @@ SLOW = {"logistic + L1", "80% quantile + L1"}
 
 
 @pytest.fixture(scope="module")
-def tables() -> demo.Tables:
+def tables() -> demo.DemoTables:
     return demo.load_tables()
 
 
-def test_every_column_belongs_to_one_department(tables: demo.Tables) -> None:
+def test_every_column_belongs_to_one_department(tables: demo.DemoTables) -> None:
     held = [c for columns in tables.parties.values() for c in columns]
     assert sorted(held) == list(range(30))
 
 
-def test_together_is_better_than_alone_and_as_good_as_pooled(tables: demo.Tables) -> None:
+def test_together_is_better_than_alone_and_as_good_as_pooled(tables: demo.DemoTables) -> None:
     joint, _ = demo.train_jointly(tables)
     (*alone, pooled), _ = demo.train_references(tables)
     assert joint.log_loss == pytest.approx(pooled.log_loss, rel=1e-4)
@@ -30,7 +30,7 @@ def test_together_is_better_than_alone_and_as_good_as_pooled(tables: demo.Tables
     assert all(joint.log_loss < 0.5 * s.log_loss for s in alone)
 
 
-def test_curves_fall_to_the_pooled_optimum(tables: demo.Tables, tmp_path: Path) -> None:
+def test_curves_fall_to_the_pooled_optimum(tables: demo.DemoTables, tmp_path: Path) -> None:
     references, optimum = demo.train_references(tables)
     curves = demo.compare_methods(tables, optimum, rounds=30)
     assert [c.method for c in curves] == list(demo.METHODS)

@@ -12,7 +12,7 @@ from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of
 from plait.methods.certified.bounds import Bounds
 from plait.methods.certified.checks import answer_form
-from plait.methods.certified.messages import Answer, Description, Proposal, add_answers, add_reports
+from plait.methods.certified.messages import Answer, Description, StepProposal, add_answers, add_reports
 from plait.methods.certified.questions import Span, Spans, Trial
 from plait.methods.certified.span import Point, best_shift, minimise_over_span
 
@@ -120,7 +120,7 @@ class CertifiedCoordinator(CoordinatorSide):
         for i, group in enumerate(self.groups):
             if asks and state.spans is not None and not state.spans.spans[i].kinks:
                 continue
-            orders = Proposal(
+            orders = StepProposal(
                 asks=float(asks),
                 memory=state.memory,
                 start=state.start_score,

@@ -1,141 +1,22 @@
-"""A party's search direction: a Newton step on its own block that knows how the others have moved.
-
-    minimise over d, c:   g^T (D d + O c) + ||D d + O c||_W^2 / 2 + penalty's parabola at x + d, and the others' along c
-
-O (N, k) holds the others' past moves.  The coordinator will re-optimise along past moves anyway, so a direction that
-leaves them free does not repeat what they can do: without this, M parties all correct the same error M times.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
+"""The step of a party whose penalty has kinks or walls, beside the Newton direction that both methods share."""
 
 import numpy as np
 
 from plait._types import Array
-from plait.methods.admm.x_update import conjugate_gradients
 from plait.methods.certified.kinked_step import curved, kinked_step
-from plait.methods.subspace.curvature import Curvature
+from plait.methods.subspace.direction import INTERCEPT, SINGULAR, Others
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 
-_SINGULAR = 1e-8
-_INTERCEPT = -1
-_RECENT = 3
-"""How many of the others' moves count as their latest."""
-_CONSTANT = 0.95
-"""How much of a constant score the own columns must explain before the others are taken to be able to shift scores."""
-_CG_TOLERANCE = 1e-2
+
+def nobody(others: Others) -> Others:
+    """Nobody's moves, but for the intercept's."""
+    kept = [i for i, name in enumerate(others.names) if name == INTERCEPT]
+    empty = np.zeros((len(kept), len(kept)))
+    return Others(others.moves[kept], (INTERCEPT,) * len(kept), np.empty((0, 0)), empty, np.zeros(len(kept)))
 
 
-@dataclass(frozen=True)
-class OthersMoves:
-    """The others' past moves as a party sees them, O (k, N).
-
-    names      one number for each that it keeps for the whole run; the intercept's, if any, is -1
-    total      products of all parties' steps in the penalty's metric
-    penalty    the Gram matrix (k, k) of the others' penalty along O
-    gradient   the slope (k,) of the objective along O
-    """
-
-    moves: Array
-    names: tuple[int, ...]
-    total: Array
-    penalty: Array
-    gradient: Array
-
-    def none(self) -> "OthersMoves":
-        """Nobody, but for the intercept."""
-        kept = [i for i, name in enumerate(self.names) if name == _INTERCEPT]
-        empty = np.zeros((len(kept), len(kept)))
-        return OthersMoves(self.moves[kept], (_INTERCEPT,) * len(kept), np.empty((0, 0)), empty, np.zeros(len(kept)))
-
-    def and_constant(self) -> "OthersMoves":
-        """With a shift of all scores, which costs nothing and along which the objective is flat."""
-        return OthersMoves(
-            np.vstack([self.moves, np.ones(self.moves.shape[1])]),
-            (*self.names, _INTERCEPT),
-            self.total,
-            np.pad(self.penalty, (0, 1)),
-            np.append(self.gradient, 0.0),
-        )
-
-
-@dataclass(frozen=True)
-class StepDirection:
-    """d (d,), and how much of the others' latest moves the party could have made itself, from 0 to 1."""
-
-    step: Array
-    overlap: float
-
-
-def with_constant(curvature: Curvature, others: OthersMoves) -> OthersMoves:
-    """The others' moves and a constant, where the own columns almost contain one, as full sets of indicators do.
-
-    Others have such sets as well, then.  What one party's set adds to all scores another's may take away, at no loss:
-    long before their moves show it, the parties settle how to share that constant so that the penalty is least.
-    """
-    if not curvature.shown or curvature.early or _INTERCEPT in others.names:  # a thin sample would explain anything
-        return others
-    one = np.ones((1, curvature.features.rows))
-    cross, square = curvature.cross(one, (_INTERCEPT,)), curvature.square(one)
-    if float(np.sum(cross * curvature.solve(cross))) < _CONSTANT * float(square[0, 0]):
-        return others
-    return others.and_constant()
-
-
-def newton_direction(
-    curvature: Curvature, w: Array, h: Array, gradient: Array, others: OthersMoves, late: bool
-) -> StepDirection:
-    """The party's own part of the joint minimiser over (d, c); w and h may be newer than the curvature's."""
-    refinements = curvature.late if late else curvature.early
-    if not (curvature.shown and len(others.moves)):
-        return StepDirection(-_refined(curvature, w, h, gradient, others, curvature.solve, refinements), 0.0)
-    cross = curvature.cross(others.moves, others.names)
-    square = curvature.square(others.moves) + others.penalty
-    spread = curvature.solve(cross)
-    schur = square - cross.T @ spread
-    outer = _filtered_inverse((schur + schur.T) / 2, _scale(square))
-    unexplained = (np.diag(schur) / np.maximum(np.diag(square), 1e-300))[np.array(others.names) >= 0]
-    overlap = 1 - float(unexplained[-_RECENT:].min(initial=1.0))
-    if refinements == 0:
-        newton = curvature.solve(gradient)
-        step = spread @ (outer @ (others.gradient - cross.T @ newton)) - newton
-    else:
-
-        def reduced(r: Array) -> Array:
-            return curvature.solve(r) + spread @ (outer @ (spread.T @ r))
-
-        step = -_refined(curvature, w, h, gradient, others, reduced, refinements)
-    return StepDirection(step, overlap)
-
-
-def _refined(
-    curvature: Curvature,
-    w: Array,
-    h: Array,
-    gradient: Array,
-    others: OthersMoves,
-    inverse: Callable[[Array], Array],
-    steps: int,
-) -> Array:
-    """The same by conjugate gradients on H, from which the others' moves are eliminated sample by sample."""
-    if steps == 0:
-        return inverse(gradient)
-    features, moves = curvature.features, others.moves
-    weighted = moves * w
-    square = weighted @ moves.T + others.penalty
-    inner = _filtered_inverse(square, _scale(square))
-
-    def apply(x: Array) -> Array:
-        image = features.forward(x)
-        pulled = w * image - (inner @ (weighted @ image)) @ weighted
-        return features.adjoint(pulled) + h * x
-
-    rhs = gradient - features.adjoint((inner @ others.gradient) @ weighted)
-    return conjugate_gradients(apply, rhs, np.zeros_like(rhs), inverse, _CG_TOLERANCE, steps)
-
-
-def proximal_step(features: Features, penalty: Penalty, x: Array, pull: Array, w: Array, others: OthersMoves) -> Array:
+def proximal_step(features: Features, penalty: Penalty, x: Array, pull: Array, w: Array, others: Others) -> Array:
     """y (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(y)."""
     cross, inverse = np.zeros((x.size, 0)), np.zeros((0, 0))
     if len(others.moves):
@@ -158,5 +39,5 @@ def _filtered_inverse(matrix: Array, scale: Array) -> Array:
     """
     scale = np.where(scale > 0, scale, np.inf)
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
-    v = vectors[:, values > _SINGULAR]
-    return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)
+    v = vectors[:, values > SINGULAR]
+    return (v / values[values > SINGULAR]) @ v.T / np.outer(scale, scale)

@@ -11,7 +11,7 @@ from plait._types import Array
 
 
 @dataclass(frozen=True)
-class Proposal:
+class StepProposal:
     """What the coordinator says beside the gradient, or instead of it.
 
     asks          1.0 for a question: what would your penalty be after this step?  Nothing moves.
@@ -45,12 +45,12 @@ class Proposal:
         return np.concatenate([head, self.coefficients, self.sizes, self.gram_row])
 
     @staticmethod
-    def unpack(scalars: Array) -> "Proposal":
+    def unpack(scalars: Array) -> "StepProposal":
         asks, memory, start, intercept, stiffness, width, alone, scale = (float(s) for s in scalars[:8])
         count, sizes = (int(s) for s in scalars[8:10])
         coefficients, rest = scalars[10 : 10 + count], scalars[10 + count :]
         given = (asks, int(memory), start, intercept, stiffness, width, alone, scale)
-        return Proposal(*given, coefficients, rest[:sizes], rest[sizes:])
+        return StepProposal(*given, coefficients, rest[:sizes], rest[sizes:])
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide, balanced
 from plait.methods.certified.checks import check_proposal
-from plait.methods.certified.direction import OthersMoves, newton_direction, proximal_step, with_constant
-from plait.methods.certified.messages import Description, Proposal
+from plait.methods.certified.direction import nobody, proximal_step
+from plait.methods.certified.messages import Description, StepProposal
 from plait.methods.certified.penalty_span import Basis, answer, described
 from plait.methods.subspace.checks import check_gradient
 from plait.methods.subspace.curvature import SMALL, Curvature
+from plait.methods.subspace.direction import Others, newton_direction, with_constant
 from plait.problem.conjugates import conjugate, reach
 from plait.problem.losses import Seen
 
@@ -111,7 +112,7 @@ class CertifiedParty(PartySide):
             check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
 
     def respond(self, state: CertifiedPartyState, broadcast: Broadcast) -> tuple[CertifiedPartyState, Share]:
-        orders = Proposal.unpack(broadcast.scalars)
+        orders = StepProposal.unpack(broadcast.scalars)
         if orders.asks:
             basis = self._basis(state)
             assert state.pull is not None
@@ -159,7 +160,7 @@ class CertifiedParty(PartySide):
         rows = [state.directions, state.direction[None]]
         return Basis(state.x, state.target, np.vstack([state.x[None], *rows] if state.dropped else rows))
 
-    def _report(self, state: CertifiedPartyState, orders: Proposal, g: Array, pull: Array, y: Array) -> Description:
+    def _report(self, state: CertifiedPartyState, orders: StepProposal, g: Array, pull: Array, y: Array) -> Description:
         missing = self.block.features.forward(state.x) - state.known if state.rounded else None
         report = self._measured(state, g, pull, y, missing)
         slopes, curvature, resting, disturbed, metric = described(
@@ -195,7 +196,7 @@ class CertifiedParty(PartySide):
         numbers = (here, penalty.value(y), stationarity, 0.0, float(x.size), float(not penalty.smooth))
         return Description(*numbers, *proof, *drift, none, none, none, none, np.empty(0))
 
-    def _weights(self, state: CertifiedPartyState, orders: Proposal, g: Array) -> Array:
+    def _weights(self, state: CertifiedPartyState, orders: StepProposal, g: Array) -> Array:
         """The loss's curvature at every sample (N,), weighted, as the gradient shows it."""
         curvature = self._seen(g, state.first if state.first is not None else g, orders.start).curvature
         mean = float(curvature.mean())
@@ -205,14 +206,14 @@ class CertifiedParty(PartySide):
         return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
 
     def _aimed(
-        self, state: CertifiedPartyState, orders: Proposal, w: Array, pull: Array
+        self, state: CertifiedPartyState, orders: StepProposal, w: Array, pull: Array
     ) -> tuple[CertifiedPartyState, Array]:
         """y (d,): x and a Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
         features, penalty = self.block.features, self.block.penalty
         others = self._others(state, orders)
         if not penalty.smooth:
             if orders.alone:
-                others = others.none()
+                others = nobody(others)
             return state, proximal_step(features, penalty, state.x, pull, w, others)
         gradient = pull + penalty.gradient(state.x)
         ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
@@ -234,7 +235,7 @@ class CertifiedParty(PartySide):
             return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
         return state, state.x + found.step
 
-    def _applied(self, state: CertifiedPartyState, orders: Proposal, g: Array) -> CertifiedPartyState:
+    def _applied(self, state: CertifiedPartyState, orders: StepProposal, g: Array) -> CertifiedPartyState:
         """Take the step that the coordinator chose, and note how the others moved meanwhile."""
         if state.first is None or state.last is None or not orders.coefficients.size:
             return replace(state, corrected=None)
@@ -287,14 +288,14 @@ class CertifiedParty(PartySide):
             self._inverse = Curvature(f, *state.factored, self.block.penalty.ridge, self._inverse)
         return state, self._inverse
 
-    def _others(self, state: CertifiedPartyState, orders: Proposal) -> OthersMoves:
+    def _others(self, state: CertifiedPartyState, orders: StepProposal) -> Others:
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
         energy = np.einsum("kn,kn->k", state.others, state.others)
         alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
         moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
         total = state.total_gram[np.ix_(alive - k, alive - k)]
-        others = OthersMoves(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+        others = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
         return others.and_constant() if orders.intercept else others
 
 

@@ -18,8 +18,8 @@ from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic
 
-_SINGULAR = 1e-8
-_INTERCEPT = -1
+SINGULAR = 1e-8
+INTERCEPT = -1
 _RECENT = 3
 """How many of the others' moves count as their latest."""
 _CONSTANT = 0.95
@@ -48,7 +48,7 @@ class Others:
         """With a shift of all scores, which costs nothing and along which the objective is flat."""
         return Others(
             np.vstack([self.moves, np.ones(self.moves.shape[1])]),
-            (*self.names, _INTERCEPT),
+            (*self.names, INTERCEPT),
             self.total,
             np.pad(self.penalty, (0, 1)),
             np.append(self.gradient, 0.0),
@@ -69,10 +69,10 @@ def with_constant(curvature: Curvature, others: Others) -> Others:
     Others have such sets as well, then.  What one party's set adds to all scores another's may take away, at no loss:
     long before their moves show it, the parties settle how to share that constant so that the penalty is least.
     """
-    if not curvature.shown or curvature.early or _INTERCEPT in others.names:  # a thin sample would explain anything
+    if not curvature.shown or curvature.early or INTERCEPT in others.names:  # a thin sample would explain anything
         return others
     one = np.ones((1, curvature.features.rows))
-    cross, square = curvature.cross(one, (_INTERCEPT,)), curvature.square(one)
+    cross, square = curvature.cross(one, (INTERCEPT,)), curvature.square(one)
     if float(np.sum(cross * curvature.solve(cross))) < _CONSTANT * float(square[0, 0]):
         return others
     return others.and_constant()
@@ -136,7 +136,7 @@ def proximal_direction(
     """d (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(x + d)."""
     inverse, lifted = np.zeros((0, 0)), LIFT
     if len(others.moves):
-        lifted = 10 * np.finfo(np.float64).eps / _SINGULAR  # what rounding leaves of the subtraction below
+        lifted = 10 * np.finfo(np.float64).eps / SINGULAR  # what rounding leaves of the subtraction below
         square = (others.moves * w) @ others.moves.T + others.penalty
         inverse = _filtered_inverse(square, _scale(square))
         gradient = gradient - cross @ (inverse @ others.gradient)
@@ -172,5 +172,5 @@ def _filtered_inverse(matrix: Array, scale: Array) -> Array:
     """
     scale = np.where(scale > 0, scale, np.inf)
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
-    v = vectors[:, values > _SINGULAR]
-    return (v / values[values > _SINGULAR]) @ v.T / np.outer(scale, scale)
+    v = vectors[:, values > SINGULAR]
+    return (v / values[values > SINGULAR]) @ v.T / np.outer(scale, scale)

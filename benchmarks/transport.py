@@ -31,8 +31,8 @@ from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.messages import Share
 from plait.transports.certificates import Folder
+from plait.transports.channel import KEEPALIVE
 from plait.transports.frames import frames
-from plait.transports.server import KEEPALIVE
 from plait.transports.tls import Identity
 
 COLUMNS = 8

@@ -26,8 +26,10 @@ from plait.problem.penalties import (
     NoPenalty,
     Penalty,
 )
-from plait.training.fit import ConvergenceWarning, Fit, fit
+from plait.training.fit import fit
+from plait.training.fit_result import Fit
 from plait.training.history import History, Round
+from plait.training.session import ConvergenceWarning
 from plait.training.stopping import Stopping
 
 if TYPE_CHECKING:

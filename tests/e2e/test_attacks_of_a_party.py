@@ -12,6 +12,7 @@ from plait.transports import certificates
 from plait.transports.certificates import Folder
 from plait.transports.frames import frames
 from plait.transports.handshake import Refused
+from plait.transports.revocation import revoke
 
 from . import hostile
 from .conftest import JobMaker
@@ -121,7 +122,7 @@ def test_a_revoked_certificate_is_refused_by_a_running_coordinator_and_others_go
     certificates.make_request(folder, "shop", renew=True)
     certificates.sign_request(folder, folder.request("shop"), renew=True)
     certificates.use_renewed_key(folder, "shop", certificates.read_certificate(folder.certificate("shop")))
-    certificates.revoke(folder, "shop", older=True)
+    revoke(folder, "shop", older=True)
     stolen = job.folder / "stolen"
     stolen.mkdir()
     for name, content in (("shop.crt", old[0]), ("shop.key", old[1]), ("ca.crt", folder.authority.read_bytes())):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plait.errors import CertificateError
-from plait.transports import certificates
+from plait.transports import certificates, revocation
 from plait.transports.certificates import Folder
 
 app = typer.Typer(
@@ -92,7 +92,7 @@ def revoke(
 ) -> None:
     """Revoke a party's certificates; a running coordinator refuses them from its next handshake on."""
     place = Folder(folder)
-    count = certificates.revoke(place, name, older)
+    count = revocation.revoke(place, name, older)
     typer.echo(f"{count} certificate(s) of {name!r} revoked. The list is {place.revoked}: keep it beside ca.crt.")
 
 

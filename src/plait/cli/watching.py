@@ -11,34 +11,64 @@ import typer
 from plait._names import plain
 from plait.training.history import Round
 
+_ROUND_PAUSE = 0.2  # seconds between two rounds that are shown: as fast as an eye follows
+_FIRST_ROUNDS = 3  # rounds that are always shown: a reader sees at once that something happens
+_SHORT_WAIT = 3.0  # seconds without a connection that are normal: between two phases, and while programs start
+_LONG_PAUSE = 15.0  # seconds between two attempts that belong to different waits: thrice the longest pause of a party
+
 
 class Terminal:
-    """Sentences for people; rounds at most five times a second."""
+    """Sentences for people.  The first and the last rounds are shown, and those between five times a second at most."""
 
     def __init__(self) -> None:
         self._shown = 0.0
-        self._waiting = ""
+        self._kept: Round | None = None
+        self._wait = _Wait()
 
     def say(self, text: str) -> None:
+        self._show_kept()
         typer.echo(plain(text))
 
     def event(self, what: str, facts: dict[str, Any]) -> None:
         if what == "disconnected":
-            if facts["reason"] != self._waiting:
-                self._waiting = facts["reason"]
-                typer.echo(plain(f"waiting for the coordinator: {self._waiting}"))
-        else:
-            typer.echo(plain(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k != "address")))
+            if self._wait.lasts(facts["reason"], time.monotonic()):
+                self.say(f"waiting for the coordinator: {facts['reason']}")
+        elif what != "early":  # a party that comes between two phases tries again by itself
+            self.say(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k != "address"))
 
     def round(self, record: Round) -> None:
         now = time.monotonic()
-        if record.round <= 3 or now - self._shown >= 0.2:
+        self._kept = record
+        if record.round <= _FIRST_ROUNDS or now - self._shown >= _ROUND_PAUSE:
             self._shown = now
-            known = math.isfinite(record.objective)  # nobody releases it in a private run
-            state = (
-                f"objective {record.objective:.6g}  residuals {record.primal:.1e} {record.dual:.1e}  " if known else ""
-            )
-            typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s")
+            self._show_kept()
+
+    def _show_kept(self) -> None:
+        """Show the newest round, if it was not shown: it is the last one before what is said next."""
+        if (record := self._kept) is None:
+            return
+        self._kept = None
+        known = math.isfinite(record.objective)  # nobody releases it in a private run
+        state = f"objective {record.objective:.6g}  residuals {record.primal:.1e} {record.dual:.1e}  " if known else ""
+        typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s")
+
+
+class _Wait:
+    """How long a party has had no connection, and what was said about it."""
+
+    def __init__(self) -> None:
+        self._began = self._last = -math.inf
+        self._said = ""
+
+    def lasts(self, reason: str, now: float) -> bool:
+        """Whether to say now that the party waits: not at once, and each reason once."""
+        if now - self._last > _LONG_PAUSE:
+            self._began, self._said = now, ""
+        self._last = now
+        if now - self._began < _SHORT_WAIT or reason == self._said:
+            return False
+        self._said = reason
+        return True
 
 
 class JsonLines:

@@ -22,9 +22,10 @@ from plait.deployment.progress import Progress
 from plait.deployment.run_folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run
 from plait.errors import ConfigError, PlaitError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
+from plait.transports.admission import Terms
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
-from plait.transports.server import Hub, Terms
+from plait.transports.server import Hub
 
 ALIGN = "align"
 _MORE_ALIGNMENTS = (

@@ -45,8 +45,9 @@ from plait.training.assembly import assemble_coordinator
 from plait.training.history import Round
 from plait.training.private_pass import Conducted
 from plait.training.run import conduct
+from plait.transports.admission import Terms
 from plait.transports.handshake import Finished
-from plait.transports.server import Hub, Terms
+from plait.transports.server import Hub
 
 _MOST_ROUNDS_TOLD = 2000  # rounds of the history that parties are sent: more points than a picture is wide
 

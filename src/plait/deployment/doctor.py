@@ -21,10 +21,10 @@ from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows
 from plait.deployment.party_privacy import policy_at
 from plait.errors import PlaitError
 from plait.transports import certificates
+from plait.transports.admission import CHECK, CHECKED
 from plait.transports.certificates import Folder
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello
-from plait.transports.server import CHECK, CHECKED
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
 _SOON = datetime.timedelta(days=30)  # before a certificate ends: time to have a new one signed

@@ -32,9 +32,10 @@ from plait.errors import InputError, PrivacyError, ProtocolError, StorageError, 
 from plait.messages import Broadcast, Form, Parcel, Share
 from plait.privacy.policy import check_covered
 from plait.problem.features import clip_rows
+from plait.transports.admission import Terms
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
-from plait.transports.server import Hub, Terms
+from plait.transports.server import Hub
 
 PREDICT, SERVE = "predict", "serve"
 LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up

@@ -21,9 +21,10 @@ from plait.deployment.score import SERVE, Allowance, Scorer, combine, trained
 from plait.errors import ConfigError, PlaitError, ProtocolError
 from plait.messages import Share
 from plait.privacy.policy import check_covered
+from plait.transports.admission import Terms
 from plait.transports.deadline import Deadline
 from plait.transports.handshake import MOST_IDS, Finished, Query
-from plait.transports.server import Hub, Terms
+from plait.transports.server import Hub
 
 _LARGEST_BODY = 1 << 20  # bytes of a request: room for 100 long ids, too little to fill the memory
 _MOST_CONNECTIONS = 32  # at once: each holds a thread

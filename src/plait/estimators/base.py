@@ -21,7 +21,8 @@ from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.problem.registry import loss_of
-from plait.training.fit import Coefficient, Fit, fit
+from plait.training.fit import fit
+from plait.training.fit_result import Coefficient, Fit
 from plait.training.loop import Observer
 from plait.training.stopping import Stopping
 

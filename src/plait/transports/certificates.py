@@ -142,7 +142,7 @@ def sign_request(
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
-        .sign(_read_key(folder.authority_key), hashes.SHA256())
+        .sign(read_key(folder.authority_key), hashes.SHA256())
     )
     _write(folder.archive / f"{name}-{certificate.serial_number:x}.crt", certificate)
     _write(folder.certificate(name), certificate)
@@ -163,55 +163,6 @@ def _need_free(folder: Folder, name: str, renew: bool, own: bool) -> None:
         )
 
 
-def revoke(folder: Folder, name: str, older: bool = False) -> int:
-    """Revoke every certificate of a name, or with `older` all but the newest; returns how many are new on the list."""
-    found = [read_certificate(path) for path in folder.issued(check_name(name))]
-    if name == folder.owner and not older:
-        raise CertificateError(
-            f"{name!r} is the label party itself. Make a new authority instead, and send ca.crt to everyone."
-        )
-    wanted = found[:-1] if older else found
-    if not wanted:
-        raise CertificateError(f"a certificate of {name!r} must be in {folder.path} to revoke it. Found none.")
-    listed = _revoked(folder)
-    serials = {certificate.serial_number for certificate in wanted} - listed
-    now = datetime.datetime.now(datetime.UTC)
-    authority = read_certificate(folder.authority)
-    builder = (
-        x509.CertificateRevocationListBuilder()
-        .issuer_name(authority.subject)
-        .last_update(now)
-        .next_update(now + datetime.timedelta(days=365 * AUTHORITY_YEARS))
-    )
-    for serial in sorted(listed | serials):
-        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
-        builder = builder.add_revoked_certificate(entry)
-    signed = builder.sign(_read_key(folder.authority_key), hashes.SHA256())
-    write_atomically(folder.revoked, signed.public_bytes(serialization.Encoding.PEM))
-    return len(serials)
-
-
-def is_revoked(folder: Folder, certificate: x509.Certificate) -> bool:
-    """Whether the authority's list, as it stands now, has this certificate; CertificateError when it is not its own."""
-    return certificate.serial_number in _revoked(folder)
-
-
-def _revoked(folder: Folder) -> set[int]:
-    if not folder.revoked.exists():
-        return set()
-    try:
-        listed = x509.load_pem_x509_crl(_read(folder.revoked))
-        key = read_certificate(folder.authority).public_key()
-        sound = isinstance(key, ec.EllipticCurvePublicKey) and listed.is_signature_valid(key)
-    except ValueError:
-        sound = False
-    if not sound:
-        raise CertificateError(
-            f"{folder.revoked} must be signed by {folder.authority}. Found another list. Ask the label party for it."
-        )
-    return {entry.serial_number for entry in listed}
-
-
 def check_valid_now(certificate: x509.Certificate, path: Path) -> None:
     """Raise CertificateError, to the one who has it, when a certificate is not valid at this time."""
     now = datetime.datetime.now(datetime.UTC)
@@ -227,7 +178,7 @@ def check_valid_now(certificate: x509.Certificate, path: Path) -> None:
 def use_renewed_key(folder: Folder, name: str, certificate: x509.Certificate) -> None:
     """Put a renewed key in its place, once the certificate for it is here; the old key is kept beside it."""
     waiting = folder.next_key(name)
-    if waiting.is_file() and _read_key(waiting).public_key() == certificate.public_key():
+    if waiting.is_file() and read_key(waiting).public_key() == certificate.public_key():
         folder.key(name).replace(folder.path / f"{name}.old.key")
         waiting.replace(folder.key(name))
 
@@ -235,7 +186,7 @@ def use_renewed_key(folder: Folder, name: str, certificate: x509.Certificate) ->
 def read_certificate(path: Path) -> x509.Certificate:
     """A certificate from a PEM file."""
     try:
-        return x509.load_pem_x509_certificate(_read(path))
+        return x509.load_pem_x509_certificate(read(path))
     except ValueError as error:
         raise CertificateError(f"a certificate must be PEM. Found {path}: {error}.") from error
 
@@ -243,7 +194,7 @@ def read_certificate(path: Path) -> x509.Certificate:
 def read_request(path: Path) -> x509.CertificateSigningRequest:
     """A signing request from a PEM file, its own signature checked."""
     try:
-        request = x509.load_pem_x509_csr(_read(path))
+        request = x509.load_pem_x509_csr(read(path))
     except ValueError as error:
         raise CertificateError(f"a signing request must be PEM. Found {path}: {error}.") from error
     if not request.is_signature_valid:
@@ -279,7 +230,7 @@ def fingerprint(thing: x509.Certificate | x509.CertificateSigningRequest) -> str
 
 def check_pair(certificate: x509.Certificate, authority: x509.Certificate, key_file: Path) -> None:
     """Raise CertificateError unless the key belongs to the certificate and the authority signed it."""
-    if _read_key(key_file).public_key() != certificate.public_key():
+    if read_key(key_file).public_key() != certificate.public_key():
         raise CertificateError(f"a key must belong to its certificate. Found {key_file}, which does not. Request anew.")
     try:
         certificate.verify_directly_issued_by(authority)
@@ -331,9 +282,10 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     write_atomically(path, raw)
 
 
-def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A private key from a PEM file."""
     try:
-        key = serialization.load_pem_private_key(_read(path), password=None)
+        key = serialization.load_pem_private_key(read(path), password=None)
     except (ValueError, TypeError) as error:
         raise CertificateError(f"a private key must be PEM without a password. Found {path}: {error}.") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -341,7 +293,8 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _read(path: Path) -> bytes:
+def read(path: Path) -> bytes:
+    """The content of a file; CertificateError where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -14,11 +14,11 @@ from plait._names import plain
 from plait.errors import CertificateError, MissingPartyError, PlaitError, ProtocolError, TransportError, unspecific
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
+from plait.transports.channel import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
 from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
 from plait.transports.law import Agreement, PartyLaw, Request
-from plait.transports.server import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.tls import PlainText, Security
 
 _FIRST_PAUSE = 0.05  # seconds before the first new attempt, then twice as long each time: a short break costs little
@@ -29,6 +29,8 @@ _A_DAY = 86_400.0  # seconds: an alignment waits for people, and a service for i
 _MOST_QUEUED = 4  # messages on their way out: one answer, an end, and what a closing stream adds
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
+_NOBODY = "connection refused"
+"""The mark of an address at which no program listens."""
 
 
 class Participant(Protocol):
@@ -237,7 +239,8 @@ class _Conversation:
                     f"coordinator's must carry its name. Found that TLS refuses: {details}. Compare the fingerprints "
                     "of ca.crt with the label party: `plait cert show`."
                 ) from None
-            raise _Again(details) from None
+            nobody = _NOBODY in details.lower()
+            raise _Again("no program answers at its address yet" if nobody else details) from None
 
 
 def _and_then(said: Iterable[bytes], rest: Callable[[], None]) -> Iterator[bytes]:
@@ -312,6 +315,6 @@ _UNREAD = 60.0  # seconds that an answer may wait because nobody reads the ones 
 
 _CLIENT_OPTIONS: list[tuple[str, Any]] = [
     *KEEPALIVE,
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # 1 is yes: a new attempt must not share the broken connection
+    ("grpc.enable_retries", 0),  # 0 is no: `Link` tries again itself
 ]

@@ -1,30 +1,27 @@
 """The coordinator's end: one gRPC port, one bidirectional stream per party, parties dial in."""
 
-import hmac
 import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
 import grpc
 
 from plait._names import plain
-from plait._version import __version__
 from plait.errors import CertificateError, MissingPartyError, ProtocolError, StorageError, TransportError
-from plait.messages import Broadcast, Form, Parcel, Share
+from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
+from plait.transports.admission import Refusal, Terms
+from plait.transports.channel import CONVERSE, SERVER_OPTIONS, SERVICE, Note
 from plait.transports.deadline import Deadline
-from plait.transports.frames import MAX_FRAME_BYTES, frames, pack_parcel
-from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
+from plait.transports.frames import frames, pack_parcel
+from plait.transports.handshake import Finished, Hello, Query, Ready, Welcome
 from plait.transports.law import AnswerLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item
 from plait.transports.tls import Identity, PlainText, Security, peer_name
 
-SERVICE, CONVERSE = "plait.Parties", "Converse"
 _POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
 _HEAD_START = 0.02
 """Seconds for which local parties let requests to the others go first."""
@@ -34,48 +31,6 @@ _CONSENT = 86_400.0  # seconds that people may take to agree to an alignment: a 
 _STREAMS = 2  # open streams per party: one that works, one that takes its place after a broken connection
 _TOLD_REFUSALS = 16  # refusals that are noted one by one
 _UNNAMED = 8  # streams without a certificate that may be greeting at once
-
-CHECK, CHECKED = "check", "identity, versions and job agree"
-"""The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
-
-Note = Callable[..., None]
-"""Where the hub reports what happens: note(what, **facts)."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the coordinator demands of every party."""
-
-    parties: tuple[str, ...]
-    job: str
-    purpose: str
-    run: str
-    key: str
-    rows: int
-    ids: str
-    patience: float
-    kept: int = 2
-    lengths: frozenset[int] = frozenset()
-    """How many numbers a share may have; as many as there are rows where nothing else is said."""
-    phase: str = ""
-    wire: str = "float64"
-    """The number format of a share's vector."""
-
-    @property
-    def form(self) -> Form:
-        """What a share may be where its request says nothing else."""
-        return Form(self.lengths or frozenset({self.rows}))
-
-    @property
-    def aligned(self) -> bool:
-        """Whether all parties must hold the same rows; a service asks for rows by id instead."""
-        return bool(self.ids)
-
-
-class _Refusal(Exception):
-    def __init__(self, reason: str, retry: bool = False) -> None:
-        super().__init__(reason)
-        self.answer = Refused(reason, retry)
 
 
 class Hub:
@@ -96,7 +51,7 @@ class Hub:
 
     def open(self, address: str, security: Security) -> int:
         """Listen; returns the port."""
-        server = grpc.server(self._threads, options=_SERVER_OPTIONS)
+        server = grpc.server(self._threads, options=SERVER_OPTIONS)
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._converse)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {CONVERSE: handler}),))
         try:
@@ -236,12 +191,14 @@ class Hub:
             self._streams[name] += 1
             crowded = self._streams[name] > (_UNNAMED if name is None else _STREAMS)
         try:
-            if crowded or (name is not None and name not in self._desks):
-                reason = f"{name!r} has too many streams." if crowded else self._stranger(str(name))
-                self._note_refusal(plain(str(name)), reason)
-                yield handshake.encode(Refused(reason, retry=crowded))
-                return
+            if crowded:
+                raise Refusal(f"{name!r} has too many streams.", retry=True)
+            if name is not None:
+                self._terms.need_known(name)
             yield from self._greeted(incoming, context)
+        except Refusal as refusal:
+            self._note_refusal(plain(str(name)), refusal)
+            yield handshake.encode(refusal.answer)
         finally:
             with self._counting:
                 self._streams[name] -= 1
@@ -251,9 +208,6 @@ class Hub:
             return peer_name(context)
         except CertificateError:
             return ""  # a name that no job can have
-
-    def _stranger(self, name: str) -> str:
-        return f"the job names the parties {', '.join(self._terms.parties)}. Found {plain(name, 80)!r}."
 
     def _greeted(self, incoming: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         session = object()
@@ -267,26 +221,24 @@ class Hub:
             watch.extend(max(_GREETING, self._terms.patience))  # a party reads its files now
             ready = handshake.expect(_next(incoming), Ready, Finished)
             if isinstance(ready, Finished):
-                raise _Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
+                raise Refusal(f"party {desk.name!r} cannot join: {ready.reason}")
             assert isinstance(ready, Ready)
             watch.close()
-            self._compare(desk.name, ready)
+            self._terms.check_rows(desk.name, ready)
             self._seat(desk, session, ready)
             if not context.add_callback(lambda: desk.leave(session)):
                 raise _Gone
             self._note("joined", peer=desk.name, last=ready.last, address=context.peer())
             yield from self._talk(desk, session, incoming)
-        except _Refusal as refusal:
-            if refusal.answer.reason == CHECKED:
-                self._note("checked", peer=context.peer(), reason=CHECKED)
-            else:
-                self._note_refusal(desk.name if desk else context.peer(), str(refusal))
+        except Refusal as refusal:
+            self._note_refusal(desk.name if desk else context.peer(), refusal)
             yield handshake.encode(refusal.answer)
         except (ProtocolError, StorageError) as error:
             if desk is not None and desk.seats(session):
                 desk.fail(str(error))
-            self._note_refusal(desk.name if desk else context.peer(), str(error))
-            yield handshake.encode(Refused(str(error), retry=False))
+            wrong = Refusal(str(error))
+            self._note_refusal(desk.name if desk else context.peer(), wrong)
+            yield handshake.encode(wrong.answer)
         except _Gone:
             self._note("left", peer=desk.name if desk else context.peer())
         finally:
@@ -294,60 +246,27 @@ class Hub:
             if desk is not None:
                 desk.leave(session)
 
-    def _note_refusal(self, peer: str, reason: str) -> None:
+    def _admit(self, hello: Hello, context: grpc.ServicerContext) -> Desk:
+        if self._security is not None and (why := self._security.revoked(context)):
+            raise Refusal(why)
+        self._terms.check_hello(hello, peer_name(context))
+        desk = self._desks[hello.party]
+        self._terms.check_free(desk)
+        return desk
+
+    def _note_refusal(self, peer: str, refusal: Refusal) -> None:
         """The first refusals of a peer, then each time when their number has doubled: a log must not grow with them."""
         with self._counting:
             self._refused[peer if peer in self._desks else ""] += 1
             count = self._refused[peer if peer in self._desks else ""]
         if count <= _TOLD_REFUSALS or count & (count - 1) == 0:
-            self._note("refused", peer=plain(peer, 80), reason=plain(reason, 500), times=count)
-
-    def _admit(self, hello: Hello, context: grpc.ServicerContext) -> Desk:
-        terms, name = self._terms, hello.party
-        certified = peer_name(context)
-        if certified is not None and certified != name:
-            raise _Refusal(f"the certificate of {certified!r} cannot speak for {name!r}.")
-        if self._security is not None and (why := self._security.revoked(context)):
-            raise _Refusal(why)
-        if name not in self._desks:
-            raise _Refusal(self._stranger(name))
-        if hello.protocol != handshake.PROTOCOL or hello.package != __version__:
-            raise _Refusal(
-                f"all parties must run the same plait. Found {__version__} (protocol {handshake.PROTOCOL}) at the "
-                f"coordinator and {hello.package} (protocol {hello.protocol}) at {name!r}. Install the same version."
-            )
-        if not hmac.compare_digest(hello.job, terms.job):
-            raise _Refusal(f"all parties must have the same job file. Found another at {name!r}. Send it again.")
-        if hello.purpose == CHECK:
-            raise _Refusal(CHECKED, retry=True)
-        if hello.purpose != terms.purpose:
-            raise _Refusal(
-                f"the coordinator is here to {terms.purpose}. Found {name!r} ready to {hello.purpose}.", True
-            )
-        if self._desks[name].connected:
-            raise _Refusal(f"party {name!r} is here already. Found a second one under its name.", retry=True)
-        if self._desks[name].told and terms.phase:
-            raise _Refusal(f"the {terms.phase} phase ends. Found {name!r} ready for what follows.", retry=True)
-        return self._desks[name]
-
-    def _compare(self, name: str, ready: Ready) -> None:
-        if not self._terms.aligned:
-            return
-        if ready.rows != self._terms.rows:
-            raise _Refusal(
-                f"all parties must hold the same rows. Found {self._terms.rows} at the coordinator and {ready.rows} "
-                f"at {name!r}. Add [alignment] to the job file, or align the files first."
-            )
-        if not hmac.compare_digest(ready.ids, self._terms.ids):
-            raise _Refusal(
-                f"all parties must hold the same rows in the same order. Found other ids, or another order, at "
-                f"{name!r}. Add [alignment] to the job file, or sort the files by id and keep only common ones."
-            )
+            what = refusal.expected or "refused"
+            self._note(what, peer=plain(peer, 80), reason=plain(str(refusal), 500), times=count)
 
     def _seat(self, desk: Desk, session: object, ready: Ready) -> None:
         with desk.changed:
             if desk.connected:
-                raise _Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
+                raise Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
             try:
                 desk.sit(session, ready.last)
             except ProtocolError as error:
@@ -397,19 +316,3 @@ def _question(ask: Ask) -> Iterator[bytes]:
         yield pack_parcel(ask.item, ask.seq)
     else:
         yield from frames(ask.item, ask.seq, ask.before)
-
-
-KEEPALIVE: list[tuple[str, Any]] = [
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
-    ("grpc.max_send_message_length", MAX_FRAME_BYTES),
-]
-_SERVER_OPTIONS: list[tuple[str, Any]] = [
-    *KEEPALIVE,
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.so_reuseport", 0),
-    ("grpc.server_handshake_timeout_ms", 20_000),  # a connection that has not finished TLS by then is closed
-]

@@ -10,6 +10,7 @@ from cryptography import x509
 from plait.errors import CertificateError, ConfigError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
+from plait.transports.revocation import is_revoked
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Identity:
             )
         certificates.check_valid_now(certificate, folder.certificate(name))
         certificates.check_valid_now(certificates.read_certificate(folder.authority), folder.authority)
-        if certificates.is_revoked(folder, certificate):
+        if is_revoked(folder, certificate):
             raise CertificateError(
                 f"{folder.certificate(name)} must not be revoked. Found it in {folder.revoked}. Make a new key: "
                 f"`plait cert request {name} --renew`."
@@ -54,7 +55,7 @@ class Identity:
         """Why the peer's certificate no longer counts, as the list beside ca.crt says now; empty where it does."""
         try:
             certificate = peer_certificate(context)
-            if certificate is None or not certificates.is_revoked(self.folder, certificate):
+            if certificate is None or not is_revoked(self.folder, certificate):
                 return ""
         except CertificateError as error:
             return str(error)

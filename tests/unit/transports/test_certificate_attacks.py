@@ -10,6 +10,7 @@ from plait.cli.app import app
 from plait.errors import CertificateError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
+from plait.transports.revocation import revoke
 from plait.transports.tls import Identity
 
 RUN = CliRunner()
@@ -90,10 +91,10 @@ def test_a_renewed_key_takes_its_place_when_its_certificate_comes(bank: Folder, 
     certificates.sign_request(bank, shop.request("shop"), renew=True)
     shop.certificate("shop").write_bytes(bank.certificate("shop").read_bytes())
     assert Identity.load(shop, "shop").key != old.key
-    assert certificates.revoke(bank, "shop", older=True) == 1
+    assert revoke(bank, "shop", older=True) == 1
     shop.revoked.write_bytes(bank.revoked.read_bytes())
     Identity.load(shop, "shop")  # the newest one is not on the list
-    assert certificates.revoke(bank, "shop") == 1
+    assert revoke(bank, "shop") == 1
     shop.revoked.write_bytes(bank.revoked.read_bytes())
     with pytest.raises(CertificateError, match="must not be revoked"):
         Identity.load(shop, "shop")
@@ -103,7 +104,7 @@ def test_a_list_of_another_authority_is_not_believed(bank: Folder, tmp_path: Pat
     other = Folder(tmp_path / "other")
     certificates.init_authority(other, "eve")
     certificates.sign_request(other, certificates.make_request(other, "shop"))
-    certificates.revoke(other, "shop")
+    revoke(other, "shop")
     bank.revoked.write_bytes(other.revoked.read_bytes())
     with pytest.raises(CertificateError, match="must be signed by"):
         Identity.load(bank, "bank")

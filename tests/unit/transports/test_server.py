@@ -10,8 +10,10 @@ import grpc
 from plait._version import __version__
 from plait.messages import Broadcast
 from plait.transports import handshake
+from plait.transports.admission import Terms
+from plait.transports.channel import CONVERSE, SERVICE
 from plait.transports.handshake import PROTOCOL, Hello, Ready
-from plait.transports.server import CONVERSE, SERVICE, Hub, Terms
+from plait.transports.server import Hub
 from plait.transports.tls import PlainText
 
 

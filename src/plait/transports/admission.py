@@ -1,0 +1,107 @@
+"""Who may join a run: what the coordinator demands of a party, and why it turns one away."""
+
+import hmac
+from dataclasses import dataclass
+
+from plait._names import plain
+from plait._version import __version__
+from plait.messages import Form
+from plait.transports import handshake
+from plait.transports.handshake import Hello, Ready, Refused
+from plait.transports.mailbox import Desk
+
+CHECK, CHECKED = "check", "identity, versions and job agree"
+"""The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the coordinator demands of every party."""
+
+    parties: tuple[str, ...]
+    job: str
+    purpose: str
+    run: str
+    key: str
+    rows: int
+    ids: str
+    patience: float
+    kept: int = 2
+    lengths: frozenset[int] = frozenset()
+    """How many numbers a share may have; as many as there are rows where nothing else is said."""
+    phase: str = ""
+    wire: str = "float64"
+    """The number format of a share's vector."""
+
+    @property
+    def form(self) -> Form:
+        """What a share may be where its request says nothing else."""
+        return Form(self.lengths or frozenset({self.rows}))
+
+    @property
+    def aligned(self) -> bool:
+        """Whether all parties must hold the same rows; a service asks for rows by id instead."""
+        return bool(self.ids)
+
+    def need_known(self, name: str) -> None:
+        """Refuse whoever is not in the job."""
+        if name not in self.parties:
+            raise Refusal(f"the job names the parties {', '.join(self.parties)}. Found {plain(name, 80)!r}.")
+
+    def check_hello(self, hello: Hello, certified: str | None) -> None:
+        """Refuse a party whose certificate, version, job file or purpose is another one."""
+        name = hello.party
+        if certified is not None and certified != name:
+            raise Refusal(f"the certificate of {certified!r} cannot speak for {name!r}.")
+        self.need_known(name)
+        if hello.protocol != handshake.PROTOCOL or hello.package != __version__:
+            raise Refusal(
+                f"all parties must run the same plait. Found {__version__} (protocol {handshake.PROTOCOL}) at the "
+                f"coordinator and {hello.package} (protocol {hello.protocol}) at {name!r}. Install the same version."
+            )
+        if not hmac.compare_digest(hello.job, self.job):
+            raise Refusal(f"all parties must have the same job file. Found another at {name!r}. Send it again.")
+        if hello.purpose == CHECK:
+            raise Refusal(CHECKED, retry=True, expected="checked")
+        if hello.purpose != self.purpose:
+            raise Refusal(
+                f"the coordinator is here to {self.purpose}. Found {name!r} ready to {hello.purpose}.", retry=True
+            )
+
+    def check_free(self, desk: Desk) -> None:
+        """Refuse, for now, a party that is here already, or that is early for the phase that follows."""
+        if desk.connected:
+            raise Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
+        if desk.told and self.phase:
+            raise Refusal(
+                f"the phase {self.phase!r} is about to end. {desk.name!r} joins the next one.",
+                retry=True,
+                expected="early",
+            )
+
+    def check_rows(self, name: str, ready: Ready) -> None:
+        """Refuse a party that holds other rows, or the same ones in another order."""
+        if not self.aligned:
+            return
+        if ready.rows != self.rows:
+            raise Refusal(
+                f"all parties must hold the same rows. Found {self.rows} at the coordinator and {ready.rows} "
+                f"at {name!r}. Add [alignment] to the job file, or align the files first."
+            )
+        if not hmac.compare_digest(ready.ids, self.ids):
+            raise Refusal(
+                f"all parties must hold the same rows in the same order. Found other ids, or another order, at "
+                f"{name!r}. Add [alignment] to the job file, or sort the files by id and keep only common ones."
+            )
+
+
+class Refusal(Exception):
+    """A party is turned away: for good, or until it tries again.
+
+    `expected` names what is noted where this is part of a normal run; it is empty where something is wrong.
+    """
+
+    def __init__(self, reason: str, retry: bool = False, expected: str = "") -> None:
+        super().__init__(reason)
+        self.answer = Refused(reason, retry)
+        self.expected = expected

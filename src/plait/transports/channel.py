@@ -1,0 +1,26 @@
+"""What both ends of a connection agree on: the service's name, and how gRPC is to keep the connection."""
+
+from collections.abc import Callable
+from typing import Any
+
+from plait.transports.frames import MAX_FRAME_BYTES
+
+SERVICE, CONVERSE = "plait.Parties", "Converse"
+
+Note = Callable[..., None]
+"""Where both ends report what happens: note(what, **facts)."""
+
+KEEPALIVE: list[tuple[str, Any]] = [
+    ("grpc.keepalive_time_ms", 10_000),  # a ping after so many milliseconds of silence: a dead peer is noticed in 15 s
+    ("grpc.keepalive_timeout_ms", 5_000),  # milliseconds to answer a ping: many times the slowest line
+    ("grpc.keepalive_permit_without_calls", 1),  # 1 is yes
+    ("grpc.http2.max_pings_without_data", 0),  # 0 is no limit: a party may compute for hours
+    ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
+    ("grpc.max_send_message_length", MAX_FRAME_BYTES),
+]
+SERVER_OPTIONS: list[tuple[str, Any]] = [
+    *KEEPALIVE,
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # half of the parties' own interval
+    ("grpc.so_reuseport", 0),  # 0 is no: a second coordinator on this port must fail
+    ("grpc.server_handshake_timeout_ms", 20_000),  # milliseconds for TLS to finish: as long as for a greeting
+]

@@ -1,0 +1,69 @@
+"""What a person reads on the terminal while a program runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from plait.cli import watching
+from plait.cli.watching import Terminal
+from plait.training.history import Round
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(watching, "time", clock)
+    return clock
+
+
+def record(number: int) -> Round:
+    blank = Round(number, **{name: 0.0 for name in Round.__dataclass_fields__ if name != "round"})
+    return replace(blank, objective=0.5)
+
+
+def test_the_last_round_is_shown_however_fast_it_came(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    for number in range(1, 9):
+        terminal.round(record(number))
+    terminal.say("converged")
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in shown[:-1]] == ["1", "2", "3", "8"]
+    assert shown[-1] == "converged"
+
+
+def test_a_round_is_shown_once(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    terminal.round(record(1))
+    terminal.say("a")
+    terminal.say("b")
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_a_short_wait_between_two_phases_is_not_mentioned(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    for _ in range(10):
+        terminal.event("disconnected", {"reason": "the coordinator closed the connection"})
+        clock.now += 0.1
+    terminal.event("early", {"peer": "shop", "reason": "the phase ends"})
+    assert capsys.readouterr().out == ""
+
+
+def test_a_wait_that_lasts_is_mentioned_once_with_its_reason(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    for _ in range(10):
+        terminal.event("disconnected", {"reason": "no program answers at its address yet"})
+        clock.now += 1.0
+    assert capsys.readouterr().out == "waiting for the coordinator: no program answers at its address yet\n"
+    clock.now += 3600
+    terminal.event("disconnected", {"reason": "no program answers at its address yet"})
+    assert capsys.readouterr().out == ""

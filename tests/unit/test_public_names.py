@@ -1,7 +1,9 @@
 """The public names are a promise: adding one is a decision, losing one breaks somebody."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import plait
 
@@ -21,6 +23,22 @@ def test_public_names_are_these() -> None:
 
 def test_data_sets_are_one_import_away() -> None:
     assert plait.datasets.names() == ["a9a", "gisette", "credit"]
+
+
+def test_names_that_are_loaded_later_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse(Path(plait.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module for node in ast.walk(block) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert seen.pop("datasets") == "plait.data"
+    assert seen == {name: f"plait.{home}" for name, home in plait._HOME.items()}
+
+
+def test_importing_plait_waits_for_no_numerical_library() -> None:
+    code = "import sys, plait; print([m for m in ('numpy', 'scipy', 'sklearn', 'grpc') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_programs_that_need_no_estimator_do_not_wait_for_scikit_learn() -> None:

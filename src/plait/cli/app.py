@@ -82,7 +82,7 @@ def demo(
 ) -> None:
     """Train one model over three parties, and compare it with each of them alone and with pooled data."""
     from plait.studies import demo as story
-    from plait.studies.figures import draw_demo
+    from plait.studies.figures import draw_demo, pictures_can_be_drawn
 
     began = time.perf_counter()
     tables = story.load_tables()
@@ -96,8 +96,11 @@ def demo(
     references, optimum = story.train_references(tables)
     scores = [*references[:-1], joint, references[-1]]
     _out.print(_scores_table(scores))
-    picture = draw_demo(story.compare_methods(tables, optimum), scores, output / "convergence.png")
-    _out.print(f"The convergence, as a picture: {picture}", highlight=False, soft_wrap=True)
+    if pictures_can_be_drawn():
+        picture = draw_demo(story.compare_methods(tables, optimum), scores, output / "convergence.png")
+        _out.print(f"The convergence, as a picture: {picture}", highlight=False, soft_wrap=True)
+    elif not quiet:
+        _out.print("For a picture of the convergence: pip install 'plait[plots]'", markup=False, highlight=False)
     if not quiet:
         _out.print(f"{time.perf_counter() - began:.1f} seconds in all", highlight=False)
 

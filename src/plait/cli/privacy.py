@@ -189,6 +189,7 @@ def attack(
     and with 60 known rows to reconstruct all others, from what it receives.
     """
     from plait.studies.attack_study import measure, settings
+    from plait.studies.figures import pictures_can_be_drawn
     from plait.studies.privacy_figures import draw_exposures
 
     sample = _sample(data)
@@ -201,8 +202,11 @@ def attack(
     _out.print(table)
     majority = max(sample.labels.mean(), 1 - sample.labels.mean())
     _out.print(f"Always guessing the commoner label is right in {majority:.1%}.", highlight=False)
-    picture = draw_exposures(found, output / "attacks.png")
-    _out.print(f"As a picture: {picture}", highlight=False, soft_wrap=True)
+    if pictures_can_be_drawn():
+        picture = draw_exposures(found, output / "attacks.png")
+        _out.print(f"As a picture: {picture}", highlight=False, soft_wrap=True)
+    else:
+        _out.print("For a picture: pip install 'plait[plots]'", markup=False, highlight=False)
 
 
 @app.command()

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, log_ndtr
 
 from plait.errors import PrivacyError, SettingError
@@ -186,6 +185,8 @@ class RdpAccountant:
     name: str = "rdp"
 
     def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        from scipy.optimize import minimize_scalar  # loaded when needed: few runs do, and it loads slowly
+
         rho = rounds / (2 * multiplier**2)
 
         def bound(log_order_less_one: float) -> float:

@@ -2,11 +2,12 @@
 
 import io
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from plait._files import write_atomically
-from plait.errors import SettingError
+from plait.errors import PlaitError, SettingError
 from plait.studies.demo import Curve, Score
 
 _COLOURS = ("#0b6e4f", "#3066be", "#c8553d")
@@ -15,11 +16,7 @@ _GREY, _INK = "#b8bcc2", "#2b2d33"
 
 def draw_demo(curves: Sequence[Curve], scores: Sequence[Score], path: Path) -> Path:
     """Left, each method's way to the optimum; right, what each model costs on new rows."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.6), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = empty_figure(width=11, height=4.6)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     _draw_curves(left, curves)
     _draw_scores(right, scores)
@@ -67,6 +64,24 @@ def _plain(axes: Any) -> None:
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def pictures_can_be_drawn() -> bool:
+    """Whether matplotlib is installed: it is an extra, since only studies draw with it."""
+    return find_spec("matplotlib") is not None
+
+
+def empty_figure(width: float, height: float) -> Any:
+    """A figure of so many inches, to draw into."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise PlaitError("a picture needs matplotlib. Found none. Install it: pip install 'plait[plots]'.") from error
+
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def save(figure: Any, path: Path) -> Path:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from plait.studies.attack_study import Exposure
-from plait.studies.figures import save
+from plait.studies.figures import empty_figure, save
 from plait.studies.privacy_preview import Preview
 
 _COLOURS = ("#c8553d", "#e0a458", "#3066be")
@@ -16,7 +15,7 @@ _MEASURES = (("labels", "labels that a helper learns"), ("column_space", "column
 
 def draw_exposures(found: Sequence[Exposure], path: Path) -> Path:
     """For every protection, the part of labels, column space and rows that attacks recovered."""
-    figure = _figure(width=10.5, height=1.6 + 0.75 * len(found))
+    figure = empty_figure(width=10.5, height=1.6 + 0.75 * len(found))
     axes = figure.subplots()
     for k, (field, label) in enumerate(_MEASURES):
         places = [-i + 0.25 * (1 - k) for i in range(len(found))]
@@ -33,7 +32,7 @@ def draw_exposures(found: Sequence[Exposure], path: Path) -> Path:
 
 def draw_preview(found: Preview, path: Path) -> Path:
     """Test log loss against epsilon, between the helper left out and the helper unprotected."""
-    figure = _figure(width=7.5, height=4.2)
+    figure = empty_figure(width=7.5, height=4.2)
     axes = figure.subplots()
     axes.semilogx(list(found.private), list(found.private.values()), color=_COLOURS[2], marker="o", label="private")
     axes.axhline(found.local, color=_COLOURS[0], linestyle="--", label="without the helper")
@@ -44,12 +43,3 @@ def draw_preview(found: Preview, path: Path) -> Path:
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     return save(figure, path)
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

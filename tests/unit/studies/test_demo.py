@@ -1,5 +1,6 @@
 """The demonstration tells the truth, and the parity table's cases agree with scikit-learn."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,15 @@ def test_markdown_has_a_row_per_case() -> None:
     assert head.startswith("| problem |")
     assert set(rule) <= set("| -")
     assert line == "| logistic + L2 | LogisticRegression | -1e-09 | 1e-07 | 12 | 0.50 s | 0.10 s |"
+
+
+def test_without_matplotlib_the_demonstration_ends_with_its_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    shown = CliRunner().invoke(app, ["demo", "--output", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "together, by plait" in shown.output
+    assert "plait[plots]" in shown.output
+    assert not any(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 from plait._types import Array
 from plait.problem.losses import Loss
@@ -29,6 +28,8 @@ def update_scores_and_intercept(
 
 def increasing_root(f: Callable[[float], float], start: float, width: float) -> float:
     """A zero of f, which grows, near start; start itself when f has no zero within reach."""
+    from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
+
     at_start = f(start)
     if at_start == 0:
         return start

@@ -13,7 +13,6 @@ The score of a record is own(record) + sum_k alpha_k (row_k . weights_k).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from plait._types import Array
 from plait.privacy.accounting import Cost
@@ -167,6 +166,7 @@ def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layo
 
 def best_constant(loss: Loss, labels: Array, weights: Array) -> float:
     """The score that, given to every record, has the least loss: it tells nothing about features."""
+    from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
 
     def pull(b: float) -> float:
         return float(weights @ loss.gradient(np.full(labels.size, b), labels))

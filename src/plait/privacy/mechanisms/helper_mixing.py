@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 Floats = NDArray[np.float64]
 
@@ -83,6 +82,8 @@ def posterior_mean(estimate: float, error: float) -> float:
 
 def mixing_factors(energies: Sequence[float], sketches: Sequence[Sketch]) -> Floats:
     """alpha: the factor of each helper's score, between 0 and 1."""
+    from scipy.optimize import nnls  # loaded when needed: few runs do, and it loads slowly
+
     count = len(energies)
     root = np.sqrt(np.maximum(np.asarray(energies, dtype=float), 0.0))
     matrix = np.eye(count)

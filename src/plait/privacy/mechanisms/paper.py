@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from plait._checks import need_types
 from plait.errors import InputError, PrivacyError, SettingError
@@ -196,6 +195,8 @@ def to_ball(vector: Floats, radius: float) -> Floats:
 
 def minimise_on_ball(hessian: Floats, linear: Floats, radius: float) -> Floats:
     """argmin x^T H x / 2 + <linear, x> over |x| <= r, by the secular equation |(H + nu I)^-1 linear| = r."""
+    from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
+
     values, vectors = np.linalg.eigh(hessian)
     values = np.where(values > RANK_TOLERANCE * max(values[-1], 0.0), values, 0.0)
     rotated = vectors.T @ linear

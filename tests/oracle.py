@@ -74,8 +74,8 @@ class Terms:
     ridge: float = 0.0
     l1: float = 0.0
     groups: tuple[tuple[float, tuple[int, ...]], ...] = ()
-    lower: float = -np.inf
-    upper: float = np.inf
+    lower: float | tuple[float, ...] = -np.inf
+    upper: float | tuple[float, ...] = np.inf
     radius: float = np.inf
 
     def value(self, x: Array) -> float:
@@ -136,22 +136,27 @@ class _Program:
     def _add(self, i: int, j: int, terms: Terms) -> None:
         index = np.arange(i, j)
         self.ridge[i:j] = terms.ridge
-        low, high = terms.lower, terms.upper
+        lower, upper = (np.broadcast_to(np.asarray(limit, dtype=float), j - i) for limit in (terms.lower, terms.upper))
+        low, high = lower, upper
         if np.isfinite(terms.radius):
             self.balls.append((terms.radius, index))
-            high = min(high, terms.radius / np.sqrt(j - i))
-        if np.isfinite(low) and np.isfinite(high):
-            self.x0[i:j] = (low + high) / 2
-        elif np.isfinite(low):
-            self.x0[i:j] = low + 1e-2
+            inside = terms.radius / np.sqrt(j - i)
+            low, high = np.maximum(low, -inside), np.minimum(high, inside)
+        for k, one_low, one_high in zip(index, low, high, strict=True):
+            if np.isfinite(one_low) and np.isfinite(one_high):
+                self.x0[k] = (one_low + one_high) / 2
+            elif np.isfinite(one_low):
+                self.x0[k] = one_low + 1e-2
+            elif one_high <= 0:
+                self.x0[k] = one_high - 1e-2
         if terms.l1 > 0:
             self.epigraphs += [(terms.l1, np.array([k])) for k in index]
         self.epigraphs += [(weight, i + np.array(members)) for weight, members in terms.groups if weight > 0]
-        for k in index:
-            if np.isfinite(terms.lower):
-                self.linear.append(([k], [-1.0], -terms.lower))
-            if np.isfinite(terms.upper):
-                self.linear.append(([k], [1.0], terms.upper))
+        for k, one_low, one_high in zip(index, lower, upper, strict=True):
+            if np.isfinite(one_low):
+                self.linear.append(([k], [-1.0], -one_low))
+            if np.isfinite(one_high):
+                self.linear.append(([k], [1.0], one_high))
 
     def _assemble(self) -> None:
         p, n = self.problem, self.design.shape[0]

@@ -37,9 +37,17 @@ CONVEX = {
     "box without zero": Case(plait.Box(0.3, 2.0), Terms(lower=0.3, upper=2.0)),
     "non-negative": Case(plait.NonNegative(), Terms(lower=0.0)),
     "ball": Case(plait.Ball(0.9), Terms(radius=0.9)),
+    "box, one pair a column": Case(
+        plait.Box([-1.0, 0.0, 0.2, -np.inf, -np.inf, -0.3], [0.5, np.inf, 0.4, 0.0, np.inf, 0.3]),
+        Terms(lower=(-1.0, 0.0, 0.2, -np.inf, -np.inf, -0.3), upper=(0.5, np.inf, 0.4, 0.0, np.inf, 0.3)),
+    ),
     "L1 + L2": Case(plait.L1(0.4) + plait.L2(0.5), Terms(l1=0.4, ridge=0.5)),
     "L1 + L1": Case(plait.L1(0.1) + plait.L1(0.2), Terms(l1=0.3)),
     "L1 + box": Case(plait.L1(0.2) + plait.Box(-0.4, 0.3), Terms(l1=0.2, lower=-0.4, upper=0.3)),
+    "elastic net + box, one lower bound a column": Case(
+        plait.ElasticNet(0.4, 0.5) + plait.Box(np.linspace(-0.5, 0.1, WIDTH), 0.3),
+        Terms(l1=0.2, ridge=0.2, lower=tuple(np.linspace(-0.5, 0.1, WIDTH)), upper=0.3),
+    ),
     "L1 + non-negative": Case(plait.L1(0.2) + plait.NonNegative(), Terms(l1=0.2, lower=0.0)),
     "L1 + ball": Case(plait.L1(0.2) + plait.Ball(0.6), Terms(l1=0.2, radius=0.6)),
     "elastic net + ball": Case(plait.ElasticNet(0.6, 0.5) + plait.Ball(0.6), Terms(l1=0.3, ridge=0.3, radius=0.6)),
@@ -48,6 +56,35 @@ CONVEX = {
     "ball + non-negative": Case(plait.Ball(0.8) + plait.NonNegative(), Terms(radius=0.8, lower=0.0)),
     "box + box": Case(plait.Box(-1.0, 0.4) + plait.Box(-0.2, 3.0), Terms(lower=-0.2, upper=0.4)),
     "group lasso + L2": Case(plait.GroupLasso(0.3, GROUPS) + plait.L2(0.4), Terms(groups=group_terms(0.3), ridge=0.4)),
+    "group lasso + group lasso": Case(
+        plait.GroupLasso(0.1, GROUPS) + plait.GroupLasso(0.2, GROUPS), Terms(groups=group_terms(0.3))
+    ),
+    "sparse group lasso": Case(plait.L1(0.2) + plait.GroupLasso(0.15, GROUPS), Terms(l1=0.2, groups=group_terms(0.15))),
+    "sparse group lasso + sparse group lasso": Case(
+        2 * (plait.L1(0.05) + plait.GroupLasso(0.05, GROUPS)) + (plait.GroupLasso(0.05, GROUPS) + plait.L1(0.1)),
+        Terms(l1=0.2, groups=group_terms(0.15)),
+    ),
+    "sparse group lasso + L2": Case(
+        plait.ElasticNet(0.4, 0.5) + plait.GroupLasso(0.15, GROUPS),
+        Terms(l1=0.2, ridge=0.2, groups=group_terms(0.15)),
+    ),
+    "sparse group lasso + non-negative": Case(
+        plait.GroupLasso(0.15, GROUPS) + plait.NonNegative() + plait.L1(0.2),
+        Terms(l1=0.2, groups=group_terms(0.15), lower=0.0),
+    ),
+    "sparse group lasso + L2 + ball + non-negative": Case(
+        plait.L1(0.1) + plait.GroupLasso(0.15, GROUPS) + plait.L2(0.1) + plait.Ball(0.7) + plait.NonNegative(),
+        Terms(l1=0.1, groups=group_terms(0.15), ridge=0.1, radius=0.7, lower=0.0),
+    ),
+    "group lasso + signs": Case(
+        plait.GroupLasso(0.2, GROUPS)
+        + plait.Box([0, 0, -np.inf, -np.inf, 0, 0], [np.inf, np.inf, np.inf, 0, 0, np.inf]),
+        Terms(
+            groups=group_terms(0.2),
+            lower=(0, 0, -np.inf, -np.inf, -1e-12, 0),
+            upper=(np.inf, np.inf, np.inf, 0, 1e-12, np.inf),
+        ),
+    ),
     "group lasso + non-negative": Case(
         plait.GroupLasso(0.2, GROUPS) + plait.NonNegative(), Terms(groups=group_terms(0.2), lower=0.0)
     ),
@@ -135,7 +172,8 @@ def test_nonconvex_prox_is_the_global_minimiser(name: str) -> None:
             def cost(r: float, one: float = one, step: float = step) -> float:
                 return penalty.value(np.array([r])) + (r - one) ** 2 / (2 * step)
 
-            low, high = max(feasible.lower, -12.0), min(feasible.upper, 12.0)
+            low, high = (float(limit[0]) for limit in feasible.bounds(1))
+            low, high = max(low, -12.0), min(high, 12.0)
             grid = np.linspace(low, high, 400)
             start = grid[np.argmin([cost(r) for r in grid])]
             gap = grid[1] - grid[0]
@@ -143,7 +181,7 @@ def test_nonconvex_prox_is_the_global_minimiser(name: str) -> None:
                 cost, bounds=(max(low, start - gap), min(high, start + gap)), method="bounded", options={"xatol": 1e-12}
             )
             best = min(found.fun, cost(low), cost(high))
-            assert feasible.lower <= at <= feasible.upper
+            assert low <= at <= high
             assert cost(at) <= best + 1e-12 * (1 + abs(best))
 
 
@@ -169,7 +207,8 @@ def test_gradient_of_a_smooth_penalty_agrees_with_differences(penalty: Penalty) 
 @pytest.mark.parametrize("name", [n for n, c in CONVEX.items() if not c.penalty.smooth])
 def test_penalty_with_kinks_or_constraints_is_not_called_smooth(name: str) -> None:
     terms = CONVEX[name].terms
-    assert terms.l1 or terms.groups or np.isfinite([terms.lower, terms.upper, terms.radius]).any()
+    bounds = np.concatenate([np.ravel(limit) for limit in (terms.lower, terms.upper, terms.radius)])
+    assert terms.l1 or terms.groups or np.isfinite(bounds).any()
 
 
 @pytest.mark.parametrize("penalty", [c.penalty for c in CONVEX.values()] + list(NONCONVEX.values()), ids=str)
@@ -197,6 +236,14 @@ def test_extreme_inputs_stay_finite(penalty: Penalty) -> None:
         lambda: plait.LogPenalty(1.0, scale=0.0),
         lambda: plait.Box(1.0, 0.0),
         lambda: plait.Box(np.nan, 0.0),
+        lambda: plait.Box(np.inf, np.inf),
+        lambda: plait.Box(-np.inf, -np.inf),
+        lambda: plait.Box([0.0, 1.0], [1.0, 0.0]),
+        lambda: plait.Box([0.0, 1.0], [1.0, 2.0, 3.0]),
+        lambda: plait.Box([0.0, 1.0]) + plait.Box(upper=[1.0, 2.0, 3.0]),
+        lambda: plait.GroupLasso(0.1, [0.2, 0.7, 1.1]),
+        lambda: -1.0 * plait.L1(0.1),
+        lambda: np.nan * plait.L1(0.1),
         lambda: plait.Ball(0.0),
         lambda: plait.Ball(-1.0),
         lambda: plait.Ball(np.inf),
@@ -210,10 +257,12 @@ def test_impossible_parameters_are_refused(make) -> None:  # type: ignore[no-unt
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (plait.L1(0.1), plait.GroupLasso(0.1, GROUPS)),
+        (plait.L1(0.1) + plait.GroupLasso(0.1, GROUPS), plait.LogPenalty(0.1)),
+        (plait.L1(0.1) + plait.GroupLasso(0.1, GROUPS), plait.GroupLasso(0.1, (0, 0, 0, 1, 1, 1))),
+        (plait.L1(0.1) + plait.GroupLasso(0.1, GROUPS), plait.Box(-1.0, 1.0)),
         (plait.L1(0.1), plait.LogPenalty(0.1)),
         (plait.LogPenalty(0.1), plait.LogPenalty(0.2)),
-        (plait.GroupLasso(0.1, GROUPS), plait.GroupLasso(0.1, GROUPS)),
+        (plait.GroupLasso(0.1, GROUPS), plait.GroupLasso(0.1, (0, 0, 0, 1, 1, 1))),
         (plait.GroupLasso(0.1, GROUPS), plait.Box(-1.0, 1.0)),
         (plait.GroupLasso(0.1, GROUPS) + plait.L2(0.1), plait.Box(0.0, 1.0)),
         (plait.LogPenalty(0.1), plait.Ball(1.0)),
@@ -229,8 +278,37 @@ def test_sums_without_a_closed_prox_are_refused_when_written(left: Penalty, righ
 
 
 def test_only_penalties_add() -> None:
+    for wrong in (3, 1.5, "l1", None):
+        with pytest.raises(TypeError):
+            plait.L1(0.1) + wrong  # type: ignore[operator]
+        with pytest.raises(TypeError):
+            wrong + plait.L1(0.1)  # type: ignore[operator]
+
+
+def test_the_builtin_sum_adds_penalties() -> None:
+    assert sum([plait.L1(0.1), plait.L2(0.2), plait.L2(0.1)]) == plait.L1(0.1) + plait.L2(0.2) + plait.L2(0.1)
+
+
+@pytest.mark.parametrize("penalty", [c.penalty for c in CONVEX.values()] + list(NONCONVEX.values()), ids=str)
+def test_a_factor_multiplies_the_penalty_and_keeps_its_constraints(penalty: Penalty) -> None:
+    x = penalty.prox(np.linspace(-1, 2, WIDTH), 0.1)
+    for factor in (0, 2, 0.3, np.float64(4.0), np.float32(0.5)):
+        for scaled in (factor * penalty, penalty * factor):
+            assert scaled.value(x) == pytest.approx(float(factor) * penalty.value(x), rel=1e-14, abs=1e-300)
+            assert scaled.feasible == penalty.feasible
+
+
+def test_a_named_penalty_times_a_factor_keeps_its_name() -> None:
+    assert 2 * plait.L1(0.1) == plait.L1(0.2)
+    assert plait.L2(0.1) * 3 == plait.L2(0.1 * 3)
     with pytest.raises(TypeError):
-        plait.L1(0.1) + 3  # type: ignore[operator]
+        plait.L1(0.1) * "2"  # type: ignore[operator]
+
+
+def test_bounds_must_fit_the_columns() -> None:
+    x = np.random.default_rng(0).standard_normal((10, 3))
+    with pytest.raises(plait.InputError, match=r"one number, or one per column. Found 2 for 3 columns"):
+        plait.fit({"a": x[:, :2], "b": x}, x[:, 0], loss="squared", penalty=plait.Box([0.0, -1.0], 2.0))
 
 
 def test_sums_do_not_depend_on_their_order() -> None:

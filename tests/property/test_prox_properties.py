@@ -31,7 +31,10 @@ PENALTIES = [
     plait.Ball(1.5),
     plait.L1(0.2) + plait.L2(0.1) + plait.Box(-1.0, 0.5),
     plait.L1(0.2) + plait.Ball(1.0) + plait.NonNegative(),
+    plait.Box([-1.0, 0.0, -np.inf, 0.5, -2.0], [1.0, 0.0, np.inf, 2.0, np.inf]) + plait.L1(0.3),
     plait.GroupLasso(0.3, GROUPS) + plait.NonNegative(),
+    plait.GroupLasso(0.3, GROUPS) + plait.L1(0.2),
+    plait.GroupLasso(0.3, GROUPS) + plait.L1(0.2) + plait.L2(0.1) + plait.Ball(1.0) + plait.NonNegative(),
     plait.GroupLasso(0.3, GROUPS) + plait.Ball(1.0) + plait.NonNegative(),
 ]
 
@@ -114,3 +117,27 @@ def test_eigenvalues_of_the_generalised_jacobian_lie_between_zero_and_one(
     assert np.abs(values.imag).max() <= 1e-6
     assert values.real.min() >= -1e-9
     assert values.real.max() <= 1 + 1e-9
+
+
+@given(
+    alpha=st.floats(1e-3, 1e3),
+    scale=st.floats(0.05, 20),
+    ends=st.tuples(st.floats(-20, 20), st.floats(-20, 20)),
+    ridge=st.floats(0, 3),
+    v=st.floats(-100, 100),
+    step=st.floats(1e-3, 1e3),
+)
+def test_no_weight_on_a_fine_grid_is_cheaper_than_the_prox_of_a_log_penalty_in_a_box(
+    alpha: float, scale: float, ends: tuple[float, float], ridge: float, v: float, step: float
+) -> None:
+    penalty = plait.LogPenalty(alpha, scale) + plait.L2(ridge) + plait.Box(min(ends), max(ends))
+    grid = np.linspace(min(ends), max(ends), 2001)
+
+    def cost(x: np.ndarray) -> np.ndarray:
+        log = alpha * scale**2 / 2 * np.log1p((x / scale) ** 2)
+        return log + ridge / 2 * x**2 + (x - v) ** 2 / (2 * step)
+
+    x = penalty.prox(np.array([v]), step)
+    assert min(ends) <= x[0] <= max(ends)
+    best = float(cost(grid).min())
+    assert float(cost(x)[0]) <= best + 1e-10 * (1 + abs(best))

@@ -29,7 +29,8 @@ CHAINS = [re.findall(r"`([a-z_.]+)`", line[line.index("`", line.index(": ")) :])
 
 
 def _file(module: str) -> Path:
-    return PACKAGE / Path(*module.split(".")).with_suffix(".py")
+    path = PACKAGE / Path(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def _imports(module: str) -> set[str]:

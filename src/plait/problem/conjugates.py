@@ -1,94 +1,136 @@
-"""Fenchel conjugates of penalties: each party's part of a lower bound on the best objective.
+"""Fenchel conjugates of losses and penalties: the parts of a lower bound on the best objective.
 
     penalty*(v) = sup over x of  v^T x - penalty(x)
 
-With a ridge the supremum is reached at one proximal step.  Without one the penalty is a norm or nothing, and the
-supremum is zero or infinite unless the weights are bounded: by a constraint, or by a radius that is only supposed.
+A convex penalty is  ridge/2 ||x||^2 + h(x)  within bounds and perhaps a ball, h a sum of norms.  With a ridge the
+supremum is reached at one proximal step.  Without one, let `left` be what the proximal map of h and of the signs leaves
+of v: then
+
+    v^T x - h(x) <= left^T x,   with equality in the direction of x = left,
+
+so that the supremum is radius ||left|| in a ball, and zero or infinite where nothing bounds the weights.
 """
 
 import numpy as np
 
 from plait._types import Array
-from plait.problem.penalties import L1, Ball, Box, GroupLasso, Penalty
+from plait.errors import SettingError
+from plait.problem.losses import Loss
+from plait.problem.penalties import Groups, Penalty
 
-_WITHIN = 1 - 8 * np.finfo(np.float64).eps  # so that rounding does not lead out of where a conjugate is finite
+_WITHIN = 1 - 1e-13  # so that rounding, of some thousand additions, does not lead out of where a conjugate is finite
+_HALVINGS = 60  # of an interval of length 1: more than a number has digits
+
+
+def loss_conjugate(loss: Loss, g: Array, labels: Array, weights: Array) -> float:
+    """sum_i w_i loss*(g_i / w_i), all arrays (N,): the conjugate of the weighted loss  sum_i w_i loss(z_i; y_i).
+
+    A sample without weight has no slope: the conjugate is infinite where its g_i is not zero.
+    """
+    counts = weights > 0
+    if counts.all():
+        return float(weights @ loss.conjugate(g / weights, labels))
+    if (g[~counts] != 0).any():
+        return np.inf
+    return loss_conjugate(loss, g[counts], labels[counts], weights[counts])
 
 
 def conjugate(penalty: Penalty, v: Array, radius: Array | None = None) -> float:
     """penalty*(v) for a convex penalty, v (d,); infinite where nothing bounds it.
 
-    radius (d,): the conjugate as if no weight exceeded it, |x_j| <= radius_j; then it is always finite.
+    radius (d,): the conjugate as if no weight exceeded it, |x_j| <= radius_j; then it is always finite.  It is exact
+    where the penalty is a sum over single weights, else at least as large as the supremum, and at most penalty*(v).
     """
-    if penalty.ridge > 0:
-        x = _without_ridge_prox(penalty, v / penalty.ridge, 1 / penalty.ridge)
-        if radius is None or (np.abs(x) <= radius).all():
-            return float(v @ x) - penalty.value(x)
-    if isinstance(penalty.feasible, Ball):
-        return penalty.feasible.radius * float(np.linalg.norm(_beyond(penalty, v)))
-    if isinstance(penalty.shape, GroupLasso):
-        return _of_groups(penalty, v, radius)
-    return _of_each(penalty, v, radius)
+    if not penalty.convex:
+        raise SettingError(f"a lower bound needs a convex penalty. Found {penalty!r}.")
+    if np.isfinite(penalty.norm_bound):
+        return _in_ball(penalty, v, radius)
+    if penalty.grouped is None:
+        return _of_each(penalty, v, radius)
+    return _of_groups(penalty, penalty.grouped, v, radius)
 
 
 def reach(penalty: Penalty, v: Array) -> float:
     """The largest t in [0, 1] for which penalty*(t v) is finite."""
-    if penalty.ridge > 0 or isinstance(penalty.feasible, Ball):
+    if penalty.ridge > 0 or np.isfinite(penalty.norm_bound):
         return 1.0
-    low, high = _bounds(penalty)
-    open_ = np.where(v > 0, np.isposinf(high), np.isneginf(low))
-    slope = np.where(open_, np.abs(v), 0.0)
-    if isinstance(penalty.shape, GroupLasso):
-        _, norm, weight = penalty.shape._norms(slope)
-        limit = penalty.shape.alpha * weight
-    else:
-        norm, limit = slope, np.full(v.shape, _l1(penalty))
-    over = norm > limit
-    return float(np.min(_WITHIN * limit[over] / norm[over], initial=1.0))
+    low, high = penalty.bounds(v.size)
+    slope = np.where(np.where(v > 0, np.isposinf(high), np.isneginf(low)), np.abs(v), 0.0)
+    if penalty.grouped is None:
+        over = slope > penalty.l1
+        return float(np.min(_WITHIN * penalty.l1 / slope[over], initial=1.0))
+    return _group_reach(penalty.grouped, penalty.l1, slope)
 
 
-def _without_ridge_prox(penalty: Penalty, v: Array, step: float) -> Array:
-    """The proximal map of all but the ridge."""
-    x = np.maximum(v, 0.0) if penalty._positive_groups else v
+def _group_reach(groups: Groups, l1: float, slope: Array) -> float:
+    """The largest t in [0, 1] with  ||(t slope_g - l1)_+|| <= weight_g  for every group g."""
+
+    def over(t: float) -> bool:
+        return bool((groups.norms(np.maximum(t * slope - l1, 0.0)) > groups.weight).any())
+
+    if not over(1.0):
+        return 1.0
+    if l1 == 0:
+        norms = groups.norms(slope)
+        alive = norms > 0
+        return float(_WITHIN * np.min(groups.weight[alive] / norms[alive], initial=1.0))
+    inside, outside = min(1.0, l1 / float(slope.max())), 1.0
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if over(middle) else (middle, outside)
+    return _WITHIN * inside
+
+
+def _left(penalty: Penalty, v: Array) -> Array:
+    """What is left of v after the proximal map, with step 1, of the norms and of the signs that are fixed."""
+    cone = None if penalty.feasible is None else penalty.feasible.cone
     if penalty.shape is not None:
-        x = penalty.shape.shape_prox(x, step)
+        return penalty.shape.prox_within(v, 1.0, cone)
+    return v if cone is None else cone.project(v)
+
+
+def _maximiser(penalty: Penalty, v: Array) -> Array:
+    """argmax over x of  v^T x - penalty(x),  of a penalty with a ridge."""
+    x, step = v / penalty.ridge, 1 / penalty.ridge
+    if penalty.shape is not None:
+        return penalty.shape.prox_within(x, step, penalty.feasible)
     return x if penalty.feasible is None else penalty.feasible.project(x)
 
 
-def _beyond(penalty: Penalty, v: Array) -> Array:
-    """What is left of v after the shape's own conjugate ball, in the directions in which weights may grow."""
-    if isinstance(penalty.feasible, Ball) and penalty.feasible.non_negative:
-        v = np.maximum(v, 0.0)
-    return v if penalty.shape is None else penalty.shape.shape_prox(v, 1.0)
+def _in_ball(penalty: Penalty, v: Array, radius: Array | None) -> float:
+    if penalty.ridge > 0:
+        x = _maximiser(penalty, v)
+        whole = float(v @ x) - penalty.value(x)
+    else:
+        whole = penalty.norm_bound * float(np.linalg.norm(_left(penalty, v)))
+    return whole if radius is None else min(whole, float(np.abs(_left(penalty, v)) @ radius))
 
 
-def _of_groups(penalty: Penalty, v: Array, radius: Array | None) -> float:
-    """A group lasso, alone or with x >= 0:  sum over groups of  radius (||v_g|| - weight)_+."""
-    if penalty.feasible is not None:
-        v = np.maximum(v, 0.0)
-    left = _beyond(penalty, v)
+def _of_groups(penalty: Penalty, groups: Groups, v: Array, radius: Array | None) -> float:
+    """Norms of groups, without bounds other than signs: a sum over groups."""
+    if penalty.ridge > 0:
+        x = _maximiser(penalty, v)
+        each = v * x - penalty.ridge / 2 * x * x - penalty.l1 * np.abs(x)
+        whole = np.bincount(groups.member, weights=each, minlength=groups.weight.size) - groups.weight * groups.norms(x)
+    elif radius is None:
+        return 0.0 if reach(penalty, v) == 1 else np.inf
+    else:
+        whole = np.full(groups.weight.size, np.inf)
     if radius is None:
-        return np.inf if reach(penalty, v) < 1 else 0.0
-    return float(np.abs(left) @ radius)
+        return float(whole.sum())
+    bounded = np.bincount(groups.member, weights=np.abs(_left(penalty, v)) * radius, minlength=groups.weight.size)
+    return float(np.minimum(whole, bounded).sum())
 
 
 def _of_each(penalty: Penalty, v: Array, radius: Array | None) -> float:
-    """A sum over single weights:  sup over low <= x <= high of  v x - alpha |x| - ridge x^2 / 2."""
-    low, high = _bounds(penalty)
+    """A sum over single weights:  sup over low <= x <= high of  v x - l1 |x| - ridge x^2 / 2."""
+    low, high = penalty.bounds(v.size)
     if radius is not None:
-        low, high = np.maximum(low, -radius), np.minimum(high, radius)
-    slack = np.sign(v) * np.maximum(np.abs(v) - _l1(penalty), 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
+        # Of a box that lies beyond the radius the nearest end is left.
+        low, high = np.minimum(np.maximum(low, -radius), high), np.maximum(np.minimum(high, radius), low)
+    slack = np.sign(v) * np.maximum(np.abs(v) - penalty.l1, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         best = np.where(slack == 0, 0.0, slack / penalty.ridge if penalty.ridge > 0 else np.sign(slack) * np.inf)
-    x = np.clip(best, low, high)
-    with np.errstate(invalid="ignore"):
-        gain = np.where(x == 0, 0.0, v * x - _l1(penalty) * np.abs(x) - penalty.ridge / 2 * x * x)
+        x = np.clip(best, low, high)
+        gain = np.where(x == 0, 0.0, x * (v - penalty.ridge / 2 * x) - penalty.l1 * np.abs(x))
     return float(np.sum(np.where(np.isinf(x), np.inf, gain)))
-
-
-def _l1(penalty: Penalty) -> float:
-    return penalty.shape.alpha if isinstance(penalty.shape, L1) else 0.0
-
-
-def _bounds(penalty: Penalty) -> tuple[Array, Array]:
-    box = penalty.feasible if isinstance(penalty.feasible, Box) else Box()
-    return np.asarray(box.lower), np.asarray(box.upper)

@@ -70,15 +70,25 @@ def poisson_root(v: Array, step: Array, y: Array) -> Array:
 
 
 def cauchy_root(a: Array, step: Array) -> Array:
-    """The global minimiser of  (step/2) log(1 + r^2) + (r - a)^2 / 2  over r, elementwise.
+    """The global minimiser of  (step/2) log(1 + r^2) + (r - a)^2 / 2  over r, elementwise."""
+    near, far = cauchy_minima(a, step)
+    # The difference of the two values, without the parts that they share: a huge a would drown it.
+    rise = step * (half_log(far) - half_log(near))
+    with np.errstate(over="ignore", invalid="ignore"):
+        fall = (far - near) * (a - (far + near) / 2)
+    return np.where(rise < fall, far, near)
 
-    Stationary points solve the cubic p(r) = r^3 - a r^2 + (1 + step) r - a; for step > 8 there may be three, and
-    the lower of the two outer ones wins.  p is concave left of a/3 and convex right of it, so Newton's method
-    started at 0 and at a is monotone.
+
+def cauchy_minima(a: Array, step: Array) -> tuple[Array, Array]:
+    """The local minimisers of  (step/2) log(1 + r^2) + (r - a)^2 / 2:  the one nearer to 0, and the one nearer to a.
+
+    Where there is only one, it is both.  Stationary points solve the cubic p(r) = r^3 - a r^2 + (1 + step) r - a; for
+    step > 8 there may be three, and the two outer ones are minima.  p is concave left of a/3 and convex right of it, so
+    Newton's method started at 0 and at a is monotone.
     """
-    far, sign = np.abs(a) > _FAR, np.sign(a)
-    distant = _far_root(np.where(far, np.abs(a), 1.0), np.where(far, step, 0.0))
-    a, step = np.where(far, 0.0, np.abs(a)), np.where(far, 0.0, step)
+    distant, sign = np.abs(a) > _FAR, np.sign(a)
+    near, far = _far_minima(np.where(distant, np.abs(a), 1.0), np.where(distant, step, 0.0))
+    a, step = np.where(distant, 0.0, np.abs(a)), np.where(distant, 0.0, step)
     slope = 1 + step
 
     def p(r: Array) -> Array:
@@ -92,25 +102,20 @@ def cauchy_root(a: Array, step: Array) -> Array:
     has_right = ~middle | (turns & (p(bend + spread) <= 0))
     left = _newton_cubic(np.zeros_like(a), a, slope, has_left)
     right = _newton_cubic(a, a, slope, has_right)
-
-    def value(r: Array) -> Array:
-        return step / 2 * np.log1p(r * r) + (r - a) ** 2 / 2
-
-    take_left = has_left & (~has_right | (value(left) <= value(right)))
-    return sign * np.where(far, distant, np.where(take_left, left, right))
+    return (
+        sign * np.where(distant, near, np.where(has_left, left, right)),
+        sign * np.where(distant, far, np.where(has_right, right, left)),
+    )
 
 
-def _far_root(a: Array, step: Array) -> Array:
+def _far_minima(a: Array, step: Array) -> tuple[Array, Array]:
     """The same for huge a > 0: one root of order 1 or less, where r^3 is lost, and one of order a, where 1 is lost."""
     slope = 1 + step
     q = a / slope
     k = slope / a / a
     left = 2 * q / (1 + np.sqrt(np.maximum(1 - 4 * np.minimum(q, 1.0) ** 2, 0.0)))
-    right = (1 + np.sqrt(np.maximum(1 - 4 * k, 0.0))) / 2
-    value_left = k * half_log(left) + (left / a - 1) ** 2 / 2
-    value_right = k * np.log(a * right) + (right - 1) ** 2 / 2
-    take_left = (k > 0.25) | ((q <= 0.5) & (value_left <= value_right))
-    return np.where(take_left, left, a * right)
+    right = a * (1 + np.sqrt(np.maximum(1 - 4 * k, 0.0))) / 2
+    return np.where(q <= 0.5, left, right), np.where(k <= 0.25, right, left)
 
 
 def half_log(q: Array) -> Array:

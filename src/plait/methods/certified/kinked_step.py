@@ -50,7 +50,7 @@ class Separable:
         """The numbers of a separable, convex penalty."""
         l1 = penalty.shape.alpha if isinstance(penalty.shape, L1) else 0.0
         box = penalty.feasible if isinstance(penalty.feasible, Box) else Box()
-        return Separable(l1, penalty.ridge, box.lower, box.upper)
+        return Separable(l1, penalty.ridge, box.lower, box.upper)  # type: ignore[arg-type]  # one pair for all
 
     def shrunk(self, t: Array, units: Array) -> Array:
         """The proximal map with step 1 / units, of all but the ridge."""

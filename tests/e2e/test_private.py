@@ -71,7 +71,7 @@ def test_private_programs_give_the_numbers_of_a_simulation(jobs: JobMaker, optio
         job.start(name)
     finish(job)
     assert job.result() == jobs.undisturbed(**options)
-    words = "party shop: every customer's features are protected with epsilon = 2.00, delta = 1e-5 (replace one record)"
+    words = "party shop: every customer's features are protected with epsilon = 2.00, delta = 1e-5 (replace one row)"
     assert words in job.log("shop")
     assert words in job.log("bank")
     run = max((job.folder / "runs").iterdir())

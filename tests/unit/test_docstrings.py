@@ -1,5 +1,6 @@
 """`help()` of everything public names every parameter, with its type and its default."""
 
+import enum
 import inspect
 import math
 import re
@@ -13,13 +14,14 @@ from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
 
 PUBLIC = [
     *(getattr(plait, name) for name in plait.__all__ if name not in ("__version__", "datasets")),
-    *(privacy.Recommended, privacy.MechanismA, privacy.PaperMechanism, privacy.PaperNoise),
-    *(privacy.RandomisedResponse, privacy.NoisyLabel, privacy.Policy, privacy.PublicRanges),
+    *(getattr(privacy, name) for name in privacy.__all__),
+    *(getattr(plait.datasets, name) for name in plait.datasets.__all__),
     *JOB_SECTIONS.values(),
     *PARTY_SECTIONS.values(),
 ]
-DOCUMENTED = [each for each in PUBLIC if not (inspect.isclass(each) and issubclass(each, Exception | plait.Method))]
-DOCUMENTED += [plait.Subspace, plait.Augmented, plait.Proximal, plait.Jacobi, plait.GaussSeidel, plait.Sgd]
+NOT_CALLED = Exception | enum.Enum
+"""Errors take a message and an enumeration is never called: neither has parameters of its own."""
+DOCUMENTED = [each for each in PUBLIC if not (inspect.isclass(each) and issubclass(each, NOT_CALLED))]
 
 
 def parameters_of(documented: Any) -> dict[str, str]:
@@ -47,3 +49,15 @@ def test_every_parameter_is_described(documented: Any) -> None:
         assert (said is not None) == (parameter.default is not inspect.Parameter.empty), name
         if said is not None:
             assert same(said[1], parameter.default), f"{name}: {said[1]} is not {parameter.default!r}"
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda each: each.__name__)
+def test_every_public_name_and_member_has_a_docstring_of_its_own(public: Any) -> None:
+    assert public.__doc__
+    assert not public.__doc__.startswith(f"{public.__name__}("), "a line that a dataclass writes itself"
+    members = vars(public) if inspect.isclass(public) else {}
+    if inspect.isclass(public) and issubclass(public, plait.Method):
+        members = {name: member for name, member in members.items() if hasattr(plait.Method, name)}
+    for name, member in members.items():
+        if not name.startswith("_") and (inspect.isroutine(member) or isinstance(member, property)):
+            assert inspect.getdoc(getattr(public, name)), f"{public.__name__}.{name}"

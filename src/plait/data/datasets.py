@@ -17,6 +17,8 @@ from plait._types import Array
 from plait.data.files import PublicFile, read_public
 from plait.errors import SettingError
 
+__all__ = ["Dataset", "load", "names"]
+
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 _FATE = "https://raw.githubusercontent.com/FederatedAI/FATE/5a06d9e4c4cd7ab97a5c8357828adbffaca87785/examples/data"
 A9A_TRAIN = PublicFile("a9a/a9a", "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", f"{_LIBSVM}/a9a")
@@ -33,11 +35,22 @@ CREDIT = PublicFile(
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test rows, party by party; labels are -1/+1.
+    """Training and test rows, party by party.
 
-    parts, test_parts    party -> matrix (N, d_m), dense or CSR
-    y, y_test            (N,)
-    description          what it is, where it comes from, what was done to it
+    Parameters
+    ----------
+    name : str
+        What `load` calls it.
+    parts : dict of str to matrix of shape (N, d_m)
+        Party -> its columns of the training rows, dense or CSR.
+    y : ndarray of shape (N,)
+        The labels of the training rows, -1 or +1.
+    test_parts : dict of str to matrix
+        Party -> its columns of the test rows.
+    y_test : ndarray
+        The labels of the test rows, -1 or +1.
+    description : str
+        What it is, where it comes from, and what was done to it.
     """
 
     name: str
@@ -49,7 +62,23 @@ class Dataset:
 
 
 def load(name: str) -> Dataset:
-    """One of the data sets `names()`."""
+    """Read a public data set, split into parties.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    Dataset
+        Training and test rows.
+
+    Raises
+    ------
+    SettingError
+        When there is no data set of that name.
+    """
     if name not in _LOADERS:
         raise SettingError(f"the data set must be one of {names()}. Found {name!r}.")
     return _LOADERS[name]()

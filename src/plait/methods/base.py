@@ -160,10 +160,12 @@ class Method(ABC):
     """The number formats in which its vectors may travel."""
 
     @abstractmethod
-    def party_side(self, block: Block) -> PartySide: ...
+    def party_side(self, block: Block) -> PartySide:
+        """What answers at a party that has this block."""
 
     @abstractmethod
-    def coordinator_side(self, task: Task) -> CoordinatorSide: ...
+    def coordinator_side(self, task: Task) -> CoordinatorSide:
+        """What asks at the coordinator that has this task."""
 
     def lengths(self, rows: int) -> frozenset[int]:
         """How many numbers a message's vector may have."""

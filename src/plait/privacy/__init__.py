@@ -1,4 +1,4 @@
-"""Differential privacy for the records of a party: mechanisms, exact costs and a ledger of what was spent."""
+"""Differential privacy for the rows of a party: mechanisms, exact costs and a ledger of what was spent."""
 
 from plait.privacy.accounting import (
     Accountant,
@@ -14,7 +14,7 @@ from plait.privacy.accounting import (
     noise_multiplier,
 )
 from plait.privacy.clipping import Adjacency, ClippedRows
-from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.noisy_admm import MechanismA
@@ -52,7 +52,6 @@ __all__ = [
     "calibrate",
     "delta_of",
     "epsilon_of",
-    "fingerprint",
     "mu_of",
     "noise_multiplier",
 ]

@@ -39,12 +39,38 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """The smallest delta for which every mu-GDP mechanism is (epsilon, delta)-DP."""
+    """The smallest delta for which every mu-GDP mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of the guarantee, zero or positive.
+    mu : float
+        What the releases cost, in Gaussian differential privacy.
+
+    Returns
+    -------
+    float
+        Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
+    """
     return math.exp(log_delta(epsilon, mu))
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The smallest epsilon for which every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
+    """The smallest epsilon for which every mu-GDP mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        What the releases cost, in Gaussian differential privacy.
+    delta : float
+        The delta of the guarantee, between 0 and 1.
+
+    Returns
+    -------
+    float
+        Epsilon, rounded up; inf where mu is infinite.
+    """
     check_delta(delta)
     if math.isinf(mu):
         return math.inf
@@ -57,7 +83,20 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """The largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP, rounded down."""
+    """The largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of the guarantee, positive.
+    delta : float
+        The delta of the guarantee, between 0 and 1.
+
+    Returns
+    -------
+    float
+        mu, rounded down.
+    """
     check_epsilon(epsilon)
     check_delta(delta)
     target = math.log(delta)
@@ -75,7 +114,22 @@ def compose(mus: Iterable[float]) -> float:
 
 
 def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
-    """The smallest sigma / Delta that makes `rounds` adaptive releases (epsilon, delta)-DP, rounded up."""
+    """The least noise that makes a number of releases (epsilon, delta)-DP together.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of all releases together.
+    delta : float
+        The delta of all releases together.
+    rounds : int, default=1
+        How many releases there are; each may depend on those before it.
+
+    Returns
+    -------
+    float
+        sigma / Delta: the noise in units of the sensitivity, rounded up.
+    """
     check_rounds(rounds)
     multiplier = math.sqrt(rounds) / mu_of(epsilon, delta)
     while delta_of(epsilon, math.sqrt(rounds) / multiplier) > delta:
@@ -85,10 +139,19 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """What releases cost: GDP mu, a pure epsilon, and the `slack` between discrete and continuous noise.
+    """What releases cost.  Costs add up: `a + b` is the cost of both.
 
-    A transcript of this cost is (epsilon, e^slack delta(epsilon - pure - slack, mu))-DP for every
-    epsilon at or above pure + slack. An infinite mu means that nothing is guaranteed.
+    Releases of this cost are (epsilon, e^slack delta(epsilon - pure - slack, mu))-DP for every epsilon that is at
+    least pure + slack.
+
+    Parameters
+    ----------
+    mu : float, default=0.0
+        The part of Gaussian noise, in Gaussian differential privacy; inf where nothing is guaranteed.
+    pure : float, default=0.0
+        The part of randomised response: an epsilon without a delta.
+    slack : float, default=0.0
+        What discrete noise adds to epsilon over continuous noise.
     """
 
     mu: float = 0.0
@@ -126,21 +189,35 @@ class Cost:
 
 
 class Accountant(Protocol):
-    """Turns a noise multiplier sigma / Delta and a number of releases into epsilon at a given delta."""
+    """Says which epsilon a number of Gaussian releases costs.
+
+    Any object with these two members is an accountant.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What tables and pictures call it."""
+        ...
 
-    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float: ...
+    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
+        ...
 
 
 @dataclass(frozen=True)
 class ExactAccountant:
-    """Exact Gaussian differential privacy: what plait uses."""
+    """Exact Gaussian differential privacy: what plait uses.
+
+    Parameters
+    ----------
+    name : str, default="exact"
+        What tables and pictures call it.
+    """
 
     name: str = "exact"
 
     def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
         return epsilon_of(math.sqrt(rounds) / multiplier, delta)
 
 
@@ -151,40 +228,61 @@ class PaperAccountant:
     Per step delta_0 = delta / (2T), epsilon_0 = sqrt(2 ln(1.25/delta_0)) / multiplier, and in total
     epsilon' = sqrt(2 T ln(1/delta')) epsilon_0 + T epsilon_0 (e^epsilon_0 - 1) with delta' = delta / 2. One
     release is not composed. The underlying theorem needs epsilon_0 <= 1: see `step_epsilon`.
+
+    Parameters
+    ----------
+    name : str, default="paper"
+        What tables and pictures call it.
     """
 
     name: str = "paper"
 
     def step_epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        """epsilon_0 of one step; the theorem holds where it is at most 1."""
         return classical_sigma(1.0, delta if rounds == 1 else delta / (2 * rounds)) / multiplier
 
     def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
         step = self.step_epsilon(multiplier, rounds, delta)
         if rounds == 1:
             return step
-        if step > 700:
+        if step > 700:  # e^709 is the largest power of e that a double holds
             return math.inf
         return math.sqrt(2 * rounds * math.log(2 / delta)) * step + rounds * step * math.expm1(step)
 
 
 @dataclass(frozen=True)
 class ZcdpAccountant:
-    """Concentrated privacy: rho = T / (2 multiplier^2), epsilon = rho + 2 sqrt(rho ln 1/delta)."""
+    """Concentrated privacy: rho = T / (2 multiplier^2), epsilon = rho + 2 sqrt(rho ln 1/delta).
+
+    Parameters
+    ----------
+    name : str, default="zcdp"
+        What tables and pictures call it.
+    """
 
     name: str = "zcdp"
 
     def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
         rho = rounds / (2 * multiplier**2)
         return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
 @dataclass(frozen=True)
 class RdpAccountant:
-    """Renyi privacy at its best order, converted as Canonne, Kamath and Steinke (2020), proposition 12."""
+    """Renyi privacy at its best order, converted as Canonne, Kamath and Steinke (2020), proposition 12.
+
+    Parameters
+    ----------
+    name : str, default="rdp"
+        What tables and pictures call it.
+    """
 
     name: str = "rdp"
 
     def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
+        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
         from scipy.optimize import minimize_scalar  # loaded when needed: few runs do, and it loads slowly
 
         rho = rounds / (2 * multiplier**2)
@@ -193,12 +291,30 @@ class RdpAccountant:
             a = 1 + math.exp(log_order_less_one)
             return a * rho + math.log1p(-1 / a) - math.log(delta * a) / (a - 1)
 
+        # Orders from 1 + 6e-6 to 7e7: the best one lies between them for every epsilon from 1e-6 to 200.
         best = minimize_scalar(bound, bounds=(-12.0, 18.0), method="bounded", options={"xatol": 1e-9})
         return max(0.0, float(best.fun))
 
 
 def calibrate(accountant: Accountant, epsilon: float, delta: float, rounds: int) -> float:
-    """The smallest noise multiplier that `accountant` accepts for (epsilon, delta), rounded up."""
+    """The least noise that an accountant accepts for (epsilon, delta).
+
+    Parameters
+    ----------
+    accountant : Accountant
+        Who says what releases cost.
+    epsilon : float
+        The epsilon of all releases together.
+    delta : float
+        The delta of all releases together.
+    rounds : int
+        How many releases there are.
+
+    Returns
+    -------
+    float
+        sigma / Delta: the noise in units of the sensitivity, rounded up.
+    """
     check_epsilon(epsilon)
     check_delta(delta)
     check_rounds(rounds)
@@ -222,19 +338,19 @@ def classical_sigma(epsilon: float, delta: float) -> float:
 def check_epsilon(epsilon: float) -> None:
     if not 0 < epsilon <= LARGEST_EPSILON:
         raise SettingError(
-            f"`epsilon` must lie in (0, {LARGEST_EPSILON:g}]. Found {epsilon}. Choose 0.1 to 10, say; to "
-            "run without privacy, say so with NoPrivacy()."
+            f"`epsilon` must lie in (0, {LARGEST_EPSILON:g}]. Found {epsilon}. Choose 0.1 to 10. To "
+            "run without privacy, use NoPrivacy()."
         )
 
 
 def check_delta(delta: float, records: int | None = None) -> None:
-    """Refuse a delta outside (0, 1), or one that a release of 1/N of the records would satisfy."""
+    """Refuse a delta outside (0, 1), or one that showing one row of N in the clear would satisfy."""
     if not 0 < delta < 1:
         raise SettingError(f"`delta` must lie strictly between 0 and 1. Found {delta}. A common choice is 1e-5.")
     if records is not None and delta >= 1 / records:
         raise PrivacyError(
-            f"`delta` must be below 1/N, or showing one record in the clear would count as private. Found "
-            f"delta = {delta:g} with N = {records} records. Choose at most {0.1 / records:.0e}."
+            f"`delta` must be below 1/N, or showing one row in the clear would count as private. Found "
+            f"delta = {delta:g} with N = {records} rows. Choose at most {0.1 / records:.0e}."
         )
 
 

@@ -1,9 +1,8 @@
 """Rows of bounded norm on a coarse grid, whose sums are exact.
 
-A record enters a release through its own row only. Each row is clipped to norm 1 and its entries are cut
-towards zero to multiples of 2^-bits, few enough for every sum of products over the records to be an integer
-below 2^53 in units of 2^(-2 bits). Floating-point products are then exact in any order, and replacing one
-record changes a released sum by that record's summand and by nothing else.
+Each row is clipped to norm 1, and its entries are cut towards zero to multiples of 2^-bits.  The bits are so few that
+every sum of products over all rows is an integer below 2^53, in units of 2^(-2 bits).  Floating-point products are then
+exact in any order.  So replacing one row changes a released sum by that row's summand and by nothing else.
 """
 
 import enum
@@ -23,10 +22,20 @@ _LARGEST = 2.0**400  # entries below it have squares whose sum over any row is a
 
 
 class Adjacency(enum.Enum):
-    """Which two data sets a guarantee makes indistinguishable; record ids and their number are public."""
+    """What may differ between two tables that a guarantee makes hard to tell apart.
 
-    REPLACE = "replace one record"
-    ZERO_OUT = "blank one record"
+    The ids of the rows and their number are public.
+
+    Attributes
+    ----------
+    REPLACE
+        One row has other values.  This is the default, and the stronger guarantee.
+    ZERO_OUT
+        One row has only zeros.
+    """
+
+    REPLACE = "replace one row"
+    ZERO_OUT = "set one row to zeros"
 
     @property
     def factor(self) -> float:
@@ -36,7 +45,17 @@ class Adjacency(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class ClippedRows:
-    """A matrix N x d, dense or CSR, whose rows have norm at most 1 and entries on the grid 2^-bits."""
+    """A table whose rows have norm at most 1 and whose entries are multiples of 2^-bits.
+
+    `ClippedRows.of` makes it.
+
+    Parameters
+    ----------
+    matrix : ndarray or CSR matrix of shape (N, d)
+        The clipped rows.
+    bits : int
+        How many binary digits after the point an entry has.
+    """
 
     matrix: Any
     bits: int
@@ -61,6 +80,7 @@ class ClippedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
         return self.matrix.shape[0], self.matrix.shape[1]
 
     def forward(self, x: Floats) -> Floats:

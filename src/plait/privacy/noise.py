@@ -160,7 +160,12 @@ class Noise(Protocol):
 class KeyedNoise:
     """Noise under the key HMAC-SHA256(secret, run | party | round | name | digest of all inputs).
 
-    The same release gives the same bytes again, any other input gives independent noise.
+    The same release gives the same bytes again.  Any other input gives independent noise.
+
+    Parameters
+    ----------
+    secret : bytes, default=fresh random bytes
+        The party's secret.  Whoever knows it can remove the noise.
     """
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
@@ -174,6 +179,7 @@ class KeyedNoise:
             )
 
     def stream(self, release: Release) -> Keystream:
+        """The random words of one release."""
         return Keystream(_derive(self.secret, release))
 
     def key_id(self, release: Release) -> str:
@@ -183,15 +189,23 @@ class KeyedNoise:
 
 @dataclass(frozen=True)
 class InsecureTestNoise:
-    """Reproducible noise from a small seed, for tests: whoever knows the seed removes the noise."""
+    """Noise that a test can repeat.  It protects nothing: whoever knows the seed can remove it.
+
+    Parameters
+    ----------
+    seed : int
+        The seed.
+    """
 
     seed: int
     name: str = field(default="INSECURE test noise", init=False)
 
     def stream(self, release: Release) -> Keystream:
+        """The random words of one release."""
         return self._keyed().stream(release)
 
     def key_id(self, release: Release) -> str:
+        """A name of the key."""
         return self._keyed().key_id(release)
 
     def _keyed(self) -> KeyedNoise:

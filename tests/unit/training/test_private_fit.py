@@ -61,7 +61,7 @@ def test_a_private_fit_says_its_guarantee_in_words() -> None:
     )
     assert model.guarantee.splitlines() == [
         "party shop: features: not protected, guarantee: none (no privacy mechanism); labels: not protected",
-        "party bank: every customer's features are protected with epsilon = 1.00, delta = 1e-5 (replace one record); "
+        "party bank: every customer's features are protected with epsilon = 1.00, delta = 1e-5 (replace one row); "
         "labels: not protected",
     ]
     assert model.converged
@@ -289,7 +289,7 @@ def test_mechanism_a_pays_for_its_rounds_and_no_more(tmp_path: Path) -> None:
     )
     assert model.rounds == 5
     assert model.guarantee.endswith(
-        "party bank: every customer's features are protected with epsilon = 50.00, delta = 1e-5 (replace one record) "
+        "party bank: every customer's features are protected with epsilon = 50.00, delta = 1e-5 (replace one row) "
         "in 5 rounds of shares; labels: not protected"
     )
     spent = folder.ledger("bank").spent()

@@ -29,7 +29,15 @@ _TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
 @dataclass(frozen=True)
 class Budget:
-    """What a party is willing to spend on one data set, over all runs and trials."""
+    """What a party is willing to spend on the people in one table, over all runs and trials.
+
+    Parameters
+    ----------
+    epsilon : float
+        The total epsilon.
+    delta : float, default=1e-5
+        The total delta; it should be far below one divided by the number of rows.
+    """
 
     epsilon: float
     delta: float = 1e-5
@@ -39,9 +47,11 @@ class Budget:
         check_delta(self.delta)
 
     def covers(self, cost: Cost) -> bool:
+        """Whether the whole cost stays within this budget."""
         return cost.delta(self.epsilon) <= self.delta
 
     def encode(self) -> Body:
+        """The budget as the ledger's file has it."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
 
@@ -50,9 +60,11 @@ class Unlimited:
     """No limit: releases without a guarantee are recorded and allowed."""
 
     def covers(self, cost: Cost) -> bool:
+        """Always."""
         return True
 
     def encode(self) -> Body:
+        """The missing limit as the ledger's file has it."""
         return {"epsilon": None, "delta": None}
 
 
@@ -72,7 +84,21 @@ class Charge:
 
 
 class Ledger:
-    """Charges and stored releases of one (party, table) below `root`."""
+    """The account of one party and one table: every charge, and the bytes that were released for it.
+
+    Parameters
+    ----------
+    root : Path
+        The folder in which the ledgers lie.
+    party : str
+        Whose account it is.
+    table : str
+        The name of the table.
+    budget : Budget or Unlimited
+        What may be spent.
+    witness : Path, default=None
+        A second folder that remembers how far the ledger has come; None is the user's own state folder.
+    """
 
     def __init__(
         self, root: Path, party: str, table: str, budget: Budget | Unlimited, witness: Path | None = None
@@ -97,6 +123,7 @@ class Ledger:
 
     @property
     def path(self) -> Path:
+        """The ledger's file."""
         return self._journal.path
 
     def charges(self) -> list[Charge]:
@@ -262,14 +289,6 @@ def _need_once(charges: list[Charge], release: Release) -> None:
             f"Each release of a run is made once. Found {release.name!r}, round {release.round}, asked for again with "
             "other inputs. Nothing was released."
         )
-
-
-def fingerprint(*contents: bytes) -> str:
-    """SHA-256 over the bytes of a data set, each part with its length."""
-    state = hashlib.sha256()
-    for content in contents:
-        state.update(len(content).to_bytes(8, "big") + content)
-    return state.hexdigest()
 
 
 def _number(value: float) -> float | None:

@@ -93,9 +93,17 @@ class LedgerFolder:
 
     In a deployment every party has its own folder, which nobody else may read; in a simulation they share one.
 
-    budget    what each party will spend on the people in the table, over all runs
-    table     the name of the table: whatever rows, columns or version of it are used, they have one account
-    witness   a folder that mirrors how far each ledger has come; None for the user's own state folder
+    Parameters
+    ----------
+    root : str or Path
+        The folder; it is made where there is none.
+    budget : Budget
+        What each party will spend on the people in the table, over all runs.
+    table : str, default="people"
+        The name of the table.  All its rows, columns and versions have one account.
+    witness : str or Path, default=None
+        A second folder that remembers how far each ledger has come, so that an old copy of `root` is noticed.  None is
+        the user's own state folder.
     """
 
     root: Path | str

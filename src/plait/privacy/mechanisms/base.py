@@ -91,14 +91,15 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class GuaranteedMechanism(Mechanism):
-    """A mechanism with record-level (epsilon, delta) differential privacy, for rows of bounded norm."""
+    """A mechanism with (epsilon, delta) differential privacy of every row, for rows of bounded norm."""
 
     epsilon: float
     guaranteed: ClassVar[bool] = True
 
     @property
     @abstractmethod
-    def delta(self) -> float: ...
+    def delta(self) -> float:
+        """The total delta."""
 
     @property
     def sentence(self) -> str:
@@ -117,12 +118,12 @@ class GuaranteedMechanism(Mechanism):
         if _looks_standardised(matrix):
             raise PrivacyError(
                 f"party {party!r}: a private run needs columns scaled by public constants. Found every column with "
-                "mean 0 and standard deviation 1, as statistics of the data make it: one record moves them, and nobody "
-                "paid for that. Use plait.privacy.PublicRanges(low, high) on the raw columns."
+                "mean 0 and standard deviation 1. Such statistics depend on every row, and no budget pays for "
+                "them. Use plait.privacy.PublicRanges(low, high) on the raw columns."
             )
 
     def part(self, count: int) -> Self:
-        """mu / sqrt(count); 1e-4 of it is kept for discrete noise."""
+        """The same mechanism with mu / sqrt(count); 1e-4 of mu is kept for what discrete noise adds."""
         mu = mu_of(self.epsilon, self.delta) * (1 - 1e-4) / math.sqrt(count)
         return replace(self, epsilon=epsilon_of(mu, self.delta))
 
@@ -142,7 +143,7 @@ Draw = Callable[[Any, Array], Array]
 
 
 class LabelMechanism(ABC):
-    """How the label holder protects its labels."""
+    """How the label party protects its labels."""
 
     @property
     @abstractmethod

@@ -7,7 +7,7 @@ two classes this is pi = 1 / (1 + e^eps) and (t' - pi) / (1 - 2 pi).
 
 Regression: the label is clipped to public bounds and gets discrete Laplace noise of scale (high - low) / eps.
 
-Both are pure epsilon-DP for the label of a record (replace it by any other), in all uses to come, because the noise
+Both are pure epsilon-DP for the label of a row (replace it by any other), in all uses to come, because the noise
 is permanent: see `plait.privacy.mechanisms.permanent`.
 """
 
@@ -38,7 +38,7 @@ COIN = 2**53  # equally likely sides: probabilities are multiples of 2^-53, whic
 
 @dataclass(frozen=True)
 class RandomisedResponse(LabelMechanism):
-    """k-ary randomised response with pure epsilon.
+    """Randomised response: a label is sometimes replaced by another class, once and for ever.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class RandomisedResponse(LabelMechanism):
 
     @property
     def cost(self) -> Cost:
+        """The cost of one label, in all uses to come."""
         return Cost(pure=self.epsilon)
 
     @property
@@ -151,7 +152,7 @@ class ReportedClass(LabelMechanism):
 
 @dataclass(frozen=True)
 class NoisyLabel(LabelMechanism):
-    """A regression label clipped to [low, high] plus discrete Laplace noise of (high - low) / epsilon.
+    """A numeric label with noise: clipped to [low, high], plus discrete Laplace noise of scale (high - low) / epsilon.
 
     Parameters
     ----------
@@ -178,6 +179,7 @@ class NoisyLabel(LabelMechanism):
 
     @property
     def cost(self) -> Cost:
+        """The cost of one label, in all uses to come."""
         return Cost(pure=STEPS / self._scale)
 
     @property
@@ -185,6 +187,7 @@ class NoisyLabel(LabelMechanism):
         return math.ceil(STEPS / self.epsilon)
 
     def release(self, labels: ArrayLike, stream: Keystream) -> Floats:
+        """The noisy labels (N,)."""
         true = np.asarray(labels, dtype=np.float64)
         if not np.all(np.isfinite(true)):
             raise InputError("Labels must be finite. Found NaN or infinity.")

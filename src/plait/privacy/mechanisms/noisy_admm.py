@@ -7,8 +7,8 @@ With kappa = lambda / (rho + tau), public targets |s_i| <= B_s and rows of norm 
 and sends u = clip(D x, B_o) + N(0, sigma^2 I_N). Replacing row i moves x by e with |e| <= |g| / kappa and
 |D_-i e| <= |g| / (2 sqrt(kappa)), where |g| <= |r| + |r'| <= 2 (R + B_s); hence
 
-    Delta^2 = (2 B_o)^2 + (R + B_s)^2 / kappa        replace one record
-    Delta^2 = B_o^2 + (R + B_s)^2 / (4 kappa)        blank one record
+    Delta^2 = (2 B_o)^2 + (R + B_s)^2 / kappa        one row is replaced
+    Delta^2 = B_o^2 + (R + B_s)^2 / (4 kappa)        one row is set to zeros
 
 A solver that ends with gradient norm eta adds 2 eta / (2 sqrt(kappa)): both solutions may be off. The rule
 for the state: a round reads the data and released values only, and subtracts its released share, never the
@@ -38,11 +38,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MechanismA(GuaranteedMechanism):
-    """`rounds` private x-updates at (epsilon, delta) in total.
+    """ADMM sharing with noise in every share: (epsilon, delta) differential privacy of every row, over all rounds.
 
-    kappa is lambda / (rho + tau), and R_0 is `scale` times `rest`, the penalty without its ridge; a run fills them in.
-    Shares are covered; the weights that a party keeps are not.
-    `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
+    The guarantee covers the shares and not the weights that the party keeps.  So nothing is scored with these.
+    A run fills in `kappa`, `rest` and `scale`, where R_0 is `scale` times `rest`.
 
     Parameters
     ----------
@@ -55,7 +54,7 @@ class MechanismA(GuaranteedMechanism):
     delta : float, default=1e-5
         The delta of all rounds together.
     adjacency : Adjacency, default=Adjacency.REPLACE
-        What a neighbouring data set is.
+        What may differ between two tables that are hard to tell apart: one row replaced, or set to zeros.
     radius : float, default=10.0
         The largest norm of the weights.
     target_bound : float, default=2.0
@@ -63,9 +62,9 @@ class MechanismA(GuaranteedMechanism):
     output_bound : float, default=2.0
         Where shares are clipped.
     residual : float, default=1e-6
-        How well the x-update must be solved.
+        The largest gradient norm at which the x-update counts as solved; it is added to the sensitivity.
     clip : float, default=None
-        The public radius at which rows are clipped; without it they must have norm at most 1.
+        The public norm to which longer rows are shortened; None is 1.
     rest : Penalty, default=NoPenalty()
         The penalty without its ridge; a run fills it in.
     scale : float, default=1.0
@@ -160,9 +159,11 @@ class MechanismA(GuaranteedMechanism):
         return x, float(np.linalg.norm(gap))
 
     def value(self, rows: ClippedRows, targets: Floats) -> Floats:
+        """The share (N,) before noise."""
         return self._share(rows, self.solve(rows, targets))
 
     def release(self, rows: ClippedRows, targets: Floats, stream: Keystream) -> Floats:
+        """The share (N,) with its noise."""
         return self.noisy(rows, self.solve(rows, targets), stream)
 
     def noisy(self, rows: ClippedRows, x: Floats, stream: Keystream) -> Floats:

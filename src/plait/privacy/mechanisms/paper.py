@@ -40,6 +40,7 @@ class _InColumnSpace(Mechanism):
 
     @property
     def cost(self) -> Cost:
+        """Infinite: nothing is guaranteed."""
         return Cost(mu=math.inf)
 
     @property
@@ -56,10 +57,9 @@ class _InColumnSpace(Mechanism):
 
 @dataclass(frozen=True)
 class PaperMechanism(_InColumnSpace):
-    """The paper's noise at the paper's scale: it claims (epsilon, delta) per round and guarantees nothing.
+    """The paper's noise at the paper's scale.  The paper claims (epsilon, delta) per round; it guarantees nothing.
 
-    bound is b_1 (norms of x, y and z), curvature c_1 (sup |R''|), penalty lambda, rho and parties M. A run fills in
-    the last three, which it knows.
+    A run fills in `rho`, `parties` and `penalty`, which it knows.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class PaperMechanism(_InColumnSpace):
 
 @dataclass(frozen=True)
 class PaperNoise(_InColumnSpace):
-    """The paper's noise at a plain level sigma, as in its figures; guarantees nothing.
+    """The paper's noise at a level of your choice, as in the paper's figures.  It guarantees nothing.
 
     Parameters
     ----------
@@ -130,17 +130,19 @@ class PaperNoise(_InColumnSpace):
             raise SettingError(f"`sigma` must be zero or positive, and finite. Found {self.sigma}.")
 
     def scale(self, width: int) -> float:
+        """sigma, for any number of columns."""
         return self.sigma
 
 
 @dataclass(frozen=True)
 class NoPrivacy(Mechanism):
-    """Nothing is protected: shares are sent as they are. An explicit choice, of infinite cost."""
+    """Nothing is protected: shares are sent as they are.  This is a choice, and its cost is infinite."""
 
     schedule: ClassVar[Schedule] = Schedule.NEVER
 
     @property
     def cost(self) -> Cost:
+        """Infinite: nothing is guaranteed."""
         return Cost(mu=math.inf)
 
     @property

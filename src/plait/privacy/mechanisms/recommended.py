@@ -1,4 +1,4 @@
-"""Mechanism R: one noisy Gram matrix, a few noisy gradients, and no per-record number."""
+"""The recommended mechanism: one noisy Gram matrix, a few noisy gradients, and no number per row."""
 
 import math
 from collections.abc import Callable
@@ -17,13 +17,10 @@ from plait.privacy.mechanisms.wording import protected
 
 @dataclass(frozen=True)
 class Recommended(GuaranteedMechanism):
-    """Record-level (epsilon, delta) differential privacy of one helper's features.
+    """(epsilon, delta) differential privacy of every row of one helper's columns.
 
-    The parts named `*_share` are fractions of mu^2. `gram_share` is the Gram matrix's part beside the gradients.
-    Where a record is replaced it costs nothing (see `joint_sensitivity`). `sketch_share` is spent only where several
-    helpers must be kept from counting the same signal twice. `score_share` releases one noisy score per record and is
-    off by default. `clip` is the public radius at which rows are clipped; without it they must have norm at most 1.
-    `gradient_clip` bounds the slope of a loss that has no bound of its own.
+    The helper learns in one pass, after the unprotected parties have trained.  It releases one noisy Gram matrix and a
+    few noisy gradients.  Options named `*_share` are parts of the budget, as fractions of mu^2.
 
     Parameters
     ----------
@@ -32,21 +29,22 @@ class Recommended(GuaranteedMechanism):
     delta : float, default=1e-5
         The total delta; below 1 / N.
     adjacency : Adjacency, default=Adjacency.REPLACE
-        What a neighbouring data set is: one record replaced, or blanked.
+        What may differ between two tables that are hard to tell apart: one row replaced, or set to zeros.
     gradients : int, default=6
         How many noisy gradients are released.
     gram_share : float, default=0.25
-        The part of the budget for the Gram matrix, at most 1/3.
+        The part for the Gram matrix beside the gradients, at most 1/3.  It costs nothing where adjacency is REPLACE.
     sketch_share : float, default=0.3
-        The part of the budget for the sketch that several helpers need.
+        The part for a sketch of the scores.  Only several helpers need it: without it they would count the same signal
+        twice.
     score_share : float, default=0.0
-        The part of the budget for one noisy score per record; 0 releases none.
+        The part for one noisy score per row; 0 releases none.
     score_bound : float, default=2.0
         Where those scores are clipped.
     clip : float, default=None
-        The public radius at which rows are clipped; without it they must have norm at most 1.
+        The public norm to which longer rows are shortened; None is 1.
     gradient_clip : float, default=1.0
-        Bounds the slope of a loss that has no bound of its own.
+        The largest slope of the loss that counts, for a loss whose slope has no bound.
     """
 
     schedule: ClassVar[Schedule] = Schedule.ONE_PASS
@@ -89,7 +87,7 @@ class Recommended(GuaranteedMechanism):
         return protected(self.epsilon, self.delta, self.adjacency)
 
     def plan(self, records: int, width: int, weight_bound: float, gradient_bound: float, *, sketch: bool) -> "Plan":
-        """The releases that together cost at most (epsilon, delta) for `records` rows of `width` features."""
+        """The releases that together cost at most (epsilon, delta) for `records` rows of `width` columns."""
         check_delta(self.delta, records)
 
         def build(mu: float) -> Plan:
@@ -116,7 +114,21 @@ class Recommended(GuaranteedMechanism):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a helper will release, in order, and what that costs in total."""
+    """What a helper will release, in order, and what that costs in total.
+
+    `Recommended.plan` makes it.
+
+    Parameters
+    ----------
+    joint : Joint
+        The noisy Gram matrix and the noisy gradients, whose cost is counted together.
+    sketch_mu : float
+        What the sketch may cost, in Gaussian differential privacy; 0 where there is none.
+    scores : NoisyScores or None
+        The noisy scores; None where none are released.
+    records : int
+        How many rows the helper has.
+    """
 
     joint: Joint
     sketch_mu: float
@@ -125,14 +137,17 @@ class Plan:
 
     @property
     def gram(self) -> NoisyGram:
+        """How the Gram matrix is released."""
         return self.joint.gram
 
     @property
     def gradient(self) -> NoisyGradient:
+        """How each gradient is released."""
         return self.joint.gradient
 
     @property
     def gradients(self) -> int:
+        """How many gradients are released."""
         return self.joint.gradients
 
     def sketch(self, buckets: int, bound: float) -> NoisySketch:
@@ -141,9 +156,10 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
+        """What all releases cost together."""
         cost = sum(self.joint.charges, Cost())
         if self.sketch_mu:
-            # Buckets are chosen later, and there are never more of them than records.
+            # Buckets are chosen later, and there are never more of them than rows.
             cost += Cost(mu=self.sketch_mu, slack=self.sketch(self.records, 1.0).cost.slack)
         return cost + self.scores.cost if self.scores else cost
 

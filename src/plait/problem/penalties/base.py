@@ -196,19 +196,24 @@ class Shape(Penalty, ABC):
     def scaled(self, factor: float) -> "Shape": ...
 
     @abstractmethod
-    def shape_value(self, x: Array) -> float: ...
+    def shape_value(self, x: Array) -> float:
+        """Its value at x (d,)."""
 
     @abstractmethod
-    def shape_prox(self, v: Array, step: Step) -> Array: ...
+    def shape_prox(self, v: Array, step: Step) -> Array:
+        """Its proximal map at v (d,)."""
 
     @abstractmethod
-    def shape_jacobian(self, v: Array, step: Step) -> Array: ...
+    def shape_jacobian(self, v: Array, step: Step) -> Array:
+        """The derivative of the proximal map at v."""
 
     def shape_gradient(self, x: Array) -> Array:
+        """Its gradient at x (d,), where it has no kinks."""
         raise SettingError(f"a method that needs the penalty's gradient cannot use {self!r}, which has kinks")
 
     @abstractmethod
-    def shape_majoriser(self, at: Array, width: Array) -> "Parabola": ...
+    def shape_majoriser(self, at: Array, width: Array) -> "Parabola":
+        """A parabola that lies above it and touches it at `at`."""
 
     def prox_within(self, v: Array, step: Step, feasible: "FeasibleSet | None") -> Array:
         """The proximal map of the shape and of the set together."""
@@ -252,10 +257,12 @@ class FeasibleSet(Penalty, ABC):
         """Only signs are fixed, apart from a bound on ||x||: the cone of these signs, else None."""
 
     @abstractmethod
-    def project(self, x: Array) -> Array: ...
+    def project(self, x: Array) -> Array:
+        """The nearest point of the set to x (d,)."""
 
     @abstractmethod
-    def project_jacobian(self, x: Array) -> Array: ...
+    def project_jacobian(self, x: Array) -> Array:
+        """The derivative of the projection at x."""
 
     @abstractmethod
     def meet(self, other: "FeasibleSet") -> "FeasibleSet | None":

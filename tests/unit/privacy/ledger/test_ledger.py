@@ -12,10 +12,10 @@ import pytest
 
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
-from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited, fingerprint
+from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Release
 
-DATA = fingerprint(b"the data")
+DATA = "the data"
 BUDGET = Budget(1.0, 1e-5)
 TENTH = Cost(mu=mu_of(1.0, 1e-5) / math.sqrt(10) * (1 - 1e-12))
 NOISE = InsecureTestNoise(0)
@@ -128,7 +128,7 @@ def test_a_ledger_keeps_its_budget(tmp_path: Path) -> None:
 
 
 def test_each_party_and_each_table_has_its_own_ledger(tmp_path: Path) -> None:
-    paths = {Ledger(tmp_path, p, f, BUDGET).path for p in ("bank", "shop") for f in (DATA, fingerprint(b"other"))}
+    paths = {Ledger(tmp_path, p, f, BUDGET).path for p in ("bank", "shop") for f in (DATA, "other")}
     assert len(paths) == 4
     with pytest.raises(PrivacyError, match="own party"):
         Ledger(tmp_path, "shop", DATA, BUDGET).reserve(release(1), TENTH, "R", NOISE)

@@ -103,7 +103,7 @@ def test_impossible_settings_are_refused(settings_: dict[str, float]) -> None:
 
 def test_the_guarantee_is_stated_in_words() -> None:
     words = Recommended(1.0).guarantee
-    assert words == "every customer's features are protected with epsilon = 1.00, delta = 1e-5 (replace one record)"
+    assert words == "every customer's features are protected with epsilon = 1.00, delta = 1e-5 (replace one row)"
 
 
 def test_exact_gradients_of_a_quadratic_reach_its_optimum() -> None:

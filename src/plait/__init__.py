@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         NoPenalty,
         Penalty,
     )
+    from plait.training import tracking
     from plait.training.fit import fit
     from plait.training.fit_result import Fit
     from plait.training.history import History, Round
@@ -80,6 +81,7 @@ __all__ = [
     "__version__",
     "datasets",
     "fit",
+    "tracking",
 ]
 
 _HOMES = {
@@ -102,7 +104,11 @@ _HOMES = {
     "training.stopping": "Stopping",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-_MODULES = {"datasets": "plait.data.datasets", "privacy": "plait.privacy"}
+_MODULES = {
+    "datasets": "plait.data.datasets",
+    "privacy": "plait.privacy",
+    "tracking": "plait.training.tracking",
+}
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ PROMISED = """
     GaussSeidel GroupLasso Hinge History Huber
     InputError Jacobi LogPenalty Logistic Loss Method NoPenalty NonNegative Penalty Pinball PlaitError Poisson
     ProtocolError Proximal Round SettingError Sgd Squared SquaredHinge Stopping Subspace VerticalLogisticRegression
-    VerticalRegression VerticalSVC __version__ datasets fit
+    VerticalRegression VerticalSVC __version__ datasets fit tracking
 """
 
 
@@ -32,6 +32,7 @@ def test_names_that_are_loaded_later_are_those_that_type_checkers_see() -> None:
         alias.name: node.module for node in ast.walk(block) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert seen.pop("datasets") == "plait.data"
+    assert seen.pop("tracking") == "plait.training"
     assert seen == {name: f"plait.{home}" for name, home in plait._HOME.items()}
 
 

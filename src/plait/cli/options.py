@@ -28,6 +28,14 @@ class Log(StrEnum):
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
 LogOption = Annotated[Log, typer.Option(help="Show progress as sentences or as JSON lines.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Also write the rounds to FILE.jsonl, FILE.csv, FILE.prom (Prometheus), tensorboard:FOLDER or mlflow:URI. "
+        "Give it several times for several.",
+        metavar="WHERE",
+    ),
+]
 Config = Annotated[Path | None, typer.Option(help="The party file. By default NAME.toml beside the job file.")]
 Address = Annotated[str, typer.Option(help="host:port to listen on or to call, instead of the one in the files.")]
 Certificates = Annotated[

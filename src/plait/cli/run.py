@@ -14,6 +14,7 @@ from plait.cli.options import (
     JobFile,
     Log,
     LogOption,
+    Track,
     Yes,
     start,
 )
@@ -35,6 +36,7 @@ def fit(
     fresh: Fresh = False,
     yes: Yes = False,
     log: LogOption = Log.text,
+    track: Track = None,
 ) -> None:
     """Run the whole job on this machine, in one process or in one process per party."""
     program = start(job_file)
@@ -45,10 +47,10 @@ def fit(
                 "consent to an alignment must be given by --yes when a job runs as processes: nobody can ask them. "
                 "Found no --yes."
             )
-        fit_in_processes(job, job_file, fresh, yes, log.value)
+        fit_in_processes(job, job_file, fresh, yes, log.value, track or ())
         return
     consent = consent_of(job, yes)
-    coordinate(job, program.file, program.local_parties(), None, watcher(log), fresh, consent)
+    coordinate(job, program.file, program.local_parties(), None, watcher(log, track), fresh, consent)
 
 
 def coordinator(
@@ -62,12 +64,13 @@ def coordinator(
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
+    track: Track = None,
 ) -> None:
     """Run the label party's program: it holds the labels, waits for the other parties and trains."""
     program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
     local = [program.file] if program.file.name in program.job.parties and not alone else []
     consent = consent_of(program.job, yes)
-    coordinate(program.job, program.file, local, program.listen(), watcher(log), fresh, consent)
+    coordinate(program.job, program.file, local, program.listen(), watcher(log, track), fresh, consent)
 
 
 def party(
@@ -80,7 +83,8 @@ def party(
     insecure_anywhere: Anywhere = False,
     yes: Yes = False,
     log: LogOption = Log.text,
+    track: Track = None,
 ) -> None:
     """Run a feature party's program: it calls the coordinator, and calls again when the line breaks."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    take_part(program.job, program.file, program.dial(), watcher(log), consent_of(program.job, yes))
+    take_part(program.job, program.file, program.dial(), watcher(log, track), consent_of(program.job, yes))

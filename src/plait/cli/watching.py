@@ -1,29 +1,41 @@
 """Live progress on the terminal, as sentences or as one JSON object per line."""
 
-import json
 import math
 import time
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import typer
 
 from plait._names import plain
+from plait.cli.tracking import tracker_of
+from plait.deployment.progress import PHASE, REPORT, Progress, Watchers
 from plait.training.history import Round
+from plait.training.tracking.forecast import Forecast, Forecaster
+from plait.training.tracking.json_lines import json_line
+from plait.training.tracking.tracker import Ending, RunFacts, Tracker, fields_of
 
 _ROUND_PAUSE = 0.2  # seconds between two rounds that are shown: as fast as an eye follows
 _FIRST_ROUNDS = 3  # rounds that are always shown: a reader sees at once that something happens
 _SHORT_WAIT = 3.0  # seconds without a connection that are normal: between two phases, and while programs start
+_UNSAID = ("early", PHASE, REPORT)
+"""Events that sentences tell already, or that nobody has to know: an early party tries again by itself."""
 _LONG_PAUSE = 15.0  # seconds between two attempts that belong to different waits: thrice the longest pause of a party
 
 
-class Terminal:
+class Terminal(Tracker):
     """Sentences for people.  The first and the last rounds are shown, and those between five times a second at most."""
 
     def __init__(self) -> None:
         self._shown = 0.0
         self._kept: Round | None = None
         self._wait = _Wait()
+        self._forecaster = Forecaster()
+        self._forecast = Forecast()
+
+    def begin(self, facts: RunFacts) -> None:
+        self._forecaster = Forecaster(facts.max_rounds, facts.tol)
 
     def say(self, text: str) -> None:
         self._show_kept()
@@ -33,12 +45,12 @@ class Terminal:
         if what == "disconnected":
             if self._wait.lasts(facts["reason"], time.monotonic()):
                 self.say(f"waiting for the coordinator: {facts['reason']}")
-        elif what != "early":  # a party that comes between two phases tries again by itself
+        elif what not in _UNSAID:
             self.say(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k != "address"))
 
     def round(self, record: Round) -> None:
         now = time.monotonic()
-        self._kept = record
+        self._kept, self._forecast = record, self._forecaster.add(record)
         if record.round <= _FIRST_ROUNDS or now - self._shown >= _ROUND_PAUSE:
             self._shown = now
             self._show_kept()
@@ -50,7 +62,8 @@ class Terminal:
         self._kept = None
         known = math.isfinite(record.objective)  # nobody releases it in a private run
         state = f"objective {record.objective:.6g}  residuals {record.primal:.1e} {record.dual:.1e}  " if known else ""
-        typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s")
+        rest = f"  {self._forecast}" if record.seconds >= _SHORT_WAIT else ""  # a short run needs no forecast
+        typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s{rest}")
 
 
 class _Wait:
@@ -71,20 +84,30 @@ class _Wait:
         return True
 
 
-class JsonLines:
-    """One JSON object per line, for log collectors."""
+class JsonLog:
+    """One JSON object per line, for log collectors: what `JsonLinesFile` writes, and all that happens besides."""
+
+    def __init__(self) -> None:
+        self._forecaster = Forecaster()
 
     def say(self, text: str) -> None:
         self.event("says", {"text": text})
 
     def event(self, what: str, facts: dict[str, Any]) -> None:
-        typer.echo(json.dumps({"time": datetime.now(UTC).isoformat(), "event": what, **facts}))
+        typer.echo(json_line(what, facts))
+
+    def begin(self, facts: RunFacts) -> None:
+        self._forecaster = Forecaster(facts.max_rounds, facts.tol)
+        self.event("begin", asdict(facts))
 
     def round(self, record: Round) -> None:
-        objective = record.objective if math.isfinite(record.objective) else None
-        self.event("round", {"round": record.round, "objective": objective, "seconds": record.seconds})
+        self.event("round", fields_of(record) | self._forecaster.add(record).fields())
+
+    def end(self, ending: Ending) -> None:
+        self.event("end", asdict(ending))
 
 
-def watcher(log: str) -> Terminal | JsonLines:
-    """The listener for --log text or --log json."""
-    return JsonLines() if log == "json" else Terminal()
+def watcher(log: str, track: Sequence[str] | None = None) -> Watchers:
+    """The listeners for --log text or --log json, and the trackers that --track names."""
+    shown: Progress = JsonLog() if log == "json" else Terminal()
+    return Watchers([shown], [tracker_of(each) for each in track or ()])

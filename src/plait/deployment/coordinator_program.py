@@ -22,8 +22,8 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.local_data import Labels, load_labels, load_rows
 from plait.deployment.message_log import AuditLog
-from plait.deployment.party_privacy import discreet, say_guarantees, spec_at
-from plait.deployment.progress import Progress
+from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
+from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.registry import LOSSES
 from plait.deployment.replay import Journaled
 from plait.deployment.report.page import write_report
@@ -45,6 +45,7 @@ from plait.training.assembly import assemble_coordinator
 from plait.training.history import Round
 from plait.training.private_pass import Conducted
 from plait.training.run import conduct
+from plait.training.tracking.tracker import Ending
 from plait.transports.admission import Terms
 from plait.transports.handshake import Finished
 from plait.transports.server import Hub
@@ -117,6 +118,7 @@ class _Run:
         """Find the common rows first, if the job says so."""
         self.orders: dict[str, Order] = {}
         if self.job.alignment is not None:
+            self.progress.event(PHASE, {"phase": "aligning", "run": self.name})
             alignment = CoordinatorAlignment(self.job, self.alignments, self.name, self.key, self.audit, self.progress)
             alignment.meet("fit", listen, remote)
             self.orders = {party.file.name: party.order(self.name, self.key) for party in self.alignments}
@@ -153,6 +155,7 @@ class _Run:
         for name in remote:
             if self._told(name).exists():
                 self.hub.skip(name)
+        self.progress.event(PHASE, {"phase": "waiting", "run": self.name, "rows": rows})
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
         if not self.resumed:  # a party whose part is done may never come back
@@ -178,6 +181,8 @@ class _Run:
                 spec = replace(spec, policy=replace(spec.policy, ids=self.labels.ids))
             coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights)
             seconds, receipts = lambda: transport.seconds, self._receipts()
+            self.progress.event(PHASE, {"phase": "training", "run": self.name})
+            self.progress.begin(run_facts(self.job, self.file.name, self.name, len(self.labels.ids)))
             done = conduct(spec, coordinator, transport, [self.progress.round], seconds, receipts)
             transport.settle()
             return done
@@ -225,6 +230,8 @@ class _Run:
         self.folder.end("finished", text)
         for name in self.local:
             write_report(self.local[name].folder.path, self.job, details)
+        self.progress.event(REPORT, {"path": str(self.folder.path / "report.html")})
+        self.progress.end(Ending(outcome.reason.text, outcome.reason.converged))
         self.progress.say(f"{text}; model and report in {self.folder.path}")
         say_guarantees(self.job, self.job.parties, self.progress)
 
@@ -237,6 +244,7 @@ class _Run:
     def fail(self, error: PlaitError) -> None:
         """End on all sides with one message."""
         resumable = isinstance(error, TransportError | StorageError)
+        self.progress.end(Ending(str(error), converged=False, failed=True))
         self.audit.note("failed", reason=str(error))
         self.folder.end("interrupted" if resumable else "failed", str(error))
         text = unspecific(error) if discreet(self.job, self.file.name) else str(error)[:4000]
@@ -244,6 +252,7 @@ class _Run:
 
     def interrupt(self) -> None:
         self.folder.end("interrupted", "interrupted")
+        self.progress.end(Ending("interrupted", converged=False, failed=True))
 
     def tell(self, finished: Finished, patience: float) -> None:
         for party in self.local.values():

@@ -13,6 +13,7 @@ from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
 from plait.privacy.policy import Policy
 from plait.training.assembly import RunSpec
+from plait.training.tracking.tracker import RunFacts
 
 
 def mechanism_of(job: Job, name: str) -> Mechanism:
@@ -91,6 +92,14 @@ def check_preparation(name: str, options: PrepareOptions) -> None:
             '"ranges" with ranges = { column = [low, high] }, and categories = { column = [values] }, all of them '
             "known without the data."
         )
+
+
+def run_facts(job: Job, name: str, run: str, rows: int) -> RunFacts:
+    """What `name` knows of a run before round 1."""
+    stopping = job.stopping
+    return RunFacts(
+        job.parties, rows, repr(job.method), stopping.max_rounds, stopping.tol, party=name, run=run, job=job.name
+    )
 
 
 def say_guarantees(job: Job, names: Sequence[str], progress: Progress) -> None:

@@ -12,12 +12,14 @@ from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import MOST_RUNS, need_phase, told_results
 from plait.deployment.local_data import load_rows
-from plait.deployment.party_privacy import discreet, say_guarantees
-from plait.deployment.progress import Progress
+from plait.deployment.party_privacy import discreet, run_facts, say_guarantees
+from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.report.page import write_report
 from plait.deployment.stored_party import StoredParty, open_party
 from plait.deployment.transcript import Recorded
+from plait.deployment.watched_party import WatchedParty
 from plait.errors import ProtocolError, TransportError
+from plait.training.tracking.tracker import Ending
 from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
 
@@ -28,6 +30,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
         check_consent(job, file, progress.say)
         runs = _PartyRuns(job, file, progress, consent)
         progress.say(f"{file.name}: dialling {dial.address}")
+        progress.event(PHASE, {"phase": "waiting"})
 
         def note(what: str, **facts: Any) -> None:
             progress.event(what, facts)
@@ -43,8 +46,11 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
         finally:
             runs.close()
     if not finished.ok or folder is None:
+        progress.end(Ending(finished.reason, converged=False, failed=True))
         raise TransportError(f"the run ended at the coordinator: {finished.reason}")
-    write_report(folder.path, job, told_results(finished.details))
+    report = write_report(folder.path, job, told_results(finished.details))
+    progress.event(REPORT, {"path": str(report)})
+    progress.end(Ending(finished.reason, converged=finished.details.get("converged") is True))
     progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")
     say_guarantees(job, [file.name], progress)
     return folder.path
@@ -62,6 +68,7 @@ class _PartyRuns:
         self._joined = None if self._alignment is None else OpenAlignment(self._alignment)
         self.opened: dict[str, StoredParty] = {}
         self._runs: set[str] = set()
+        self._watched: WatchedParty | None = None
 
     def join(self, welcome: Welcome) -> AligningParty | StoredParty:
         """The side of a run that the coordinator asks for: to be aligned, or to train."""
@@ -70,6 +77,7 @@ class _PartyRuns:
             raise ProtocolError(f"one start of this program joins {MOST_RUNS} runs. Found another. Start it again.")
         self._runs.add(welcome.run)
         if self._joined is not None and welcome.phase == ALIGN:
+            self._progress.event(PHASE, {"phase": "aligning", "run": welcome.run})
             return self._joined.join(welcome)
         if welcome.run not in self.opened:
             self._end_alignment()
@@ -85,10 +93,13 @@ class _PartyRuns:
                 f"run {welcome.run}: {len(rows.ids)} rows, {len(rows.columns)} columns; joined after exchange "
                 f"{party.ready.last}"
             )
+            self._progress.event(PHASE, {"phase": "training", "run": welcome.run, "rows": len(rows.ids)})
+            self._progress.begin(run_facts(self._job, self._file.name, welcome.run, len(rows.ids)))
+            self._watched = WatchedParty(party, self._progress)
         party = self.opened[welcome.run]
         if not self._file.trust.record:
-            return party
-        return cast(StoredParty, Recorded(party, party.folder.path, party.shape))
+            return cast(StoredParty, self._watched)
+        return cast(StoredParty, Recorded(self._watched, party.folder.path, party.shape))
 
     def close(self) -> None:
         self._end_alignment()

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from plait.deployment.job_file import Job
@@ -14,14 +15,15 @@ from plait.transports.certificates import Folder
 _GRACE = 20.0  # seconds for the other programs to end after the coordinator: as long as one told to end may take
 
 
-def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str) -> None:
-    """Start the coordinator and every other party, and wait for all of them."""
+def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str, track: Sequence[str] = ()) -> None:
+    """Start the coordinator, which tracks the rounds, and every other party; wait for all of them."""
     with tempfile.TemporaryDirectory(prefix="plait-certs-") as temporary:
         folder = Folder(Path(temporary))
         throw_away_certificates(job, folder)
         address = f"127.0.0.1:{free_port()}"
         common = ["--certificates", temporary, "--log", log, *(["--yes"] if yes else [])]
-        commands = [["coordinator", str(job_file), "--listen", address, *common, *(["--fresh"] if fresh else [])]]
+        own = [*(["--fresh"] if fresh else []), *(word for each in track for word in ("--track", each))]
+        commands = [["coordinator", str(job_file), "--listen", address, *common, *own]]
         for name in job.parties:
             if name != job.coordinator.name:
                 commands.append(["party", str(job_file), "--name", name, "--address", address, *common])

@@ -1,21 +1,30 @@
 """What a running program tells whoever watches it."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from plait.training.history import Round
+from plait.training.tracking.tracker import Ending, RunFacts, Tracker
+
+PHASE, REPORT = "phase", "report"
+"""Events for pages and logs: which part of the program has begun, and where its report is."""
 
 
 class Progress(Protocol):
-    """A listener: sentences for people, events for logs, and a record per round."""
+    """A listener: sentences for people, events for logs, and a run from its beginning over its rounds to its end."""
 
     def say(self, text: str) -> None: ...
 
     def event(self, what: str, facts: dict[str, Any]) -> None: ...
 
+    def begin(self, facts: RunFacts) -> None: ...
+
     def round(self, record: Round) -> None: ...
 
+    def end(self, ending: Ending) -> None: ...
 
-class Silent:
+
+class Silent(Tracker):
     """Listens to nothing."""
 
     def say(self, text: str) -> None:
@@ -24,5 +33,48 @@ class Silent:
     def event(self, what: str, facts: dict[str, Any]) -> None:
         return
 
+
+class Watchers:
+    """Tells several listeners and trackers.
+
+    A tracker that fails is told nothing more, and people are told why: a full disk at the tracker must not end a run.
+    """
+
+    def __init__(self, listeners: Sequence[Progress], trackers: Sequence[Tracker] = ()) -> None:
+        self._listeners = listeners
+        self._trackers = list(trackers)
+        self._begun = False
+
+    def say(self, text: str) -> None:
+        for each in self._listeners:
+            each.say(text)
+
+    def event(self, what: str, facts: dict[str, Any]) -> None:
+        for each in self._listeners:
+            each.event(what, facts)
+
+    def begin(self, facts: RunFacts) -> None:
+        self._begun = True
+        for each in self._listeners:
+            each.begin(facts)
+        self._track(lambda tracker: tracker.begin(facts))
+
     def round(self, record: Round) -> None:
-        return
+        for each in self._listeners:
+            each.round(record)
+        self._track(lambda tracker: tracker.round(record))
+
+    def end(self, ending: Ending) -> None:
+        for each in self._listeners:
+            each.end(ending)
+        if self._begun:
+            self._track(lambda tracker: tracker.end(ending))
+        self._begun = False
+
+    def _track(self, tell: Callable[[Tracker], None]) -> None:
+        for tracker in list(self._trackers):
+            try:
+                tell(tracker)
+            except Exception as error:  # whatever a tracking library raises: it is not the run's business
+                self._trackers.remove(tracker)
+                self.say(f"{type(tracker).__name__} tracks no more: {error}")

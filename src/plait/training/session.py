@@ -15,6 +15,7 @@ from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
 from plait.training.protected import Masker, Opener, ProtectedExchange
 from plait.training.run import conduct
+from plait.training.tracking.tracker import RunFacts, tracked
 
 _SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by side: below, threads cost too much
 _SPARSE = 10  # one stored number of a sparse table takes about as long as this many of a dense one
@@ -79,10 +80,17 @@ class Session:
             transport = self.tap(InProcess(handlers, pool if self._large else None))
             if self.trace is not None:
                 transport = _Traced(transport, parties, self.trace, coordinator.briefing is not None)
-            done = conduct(self.spec, coordinator, transport, self.observers, protected=self.protected)
+            with tracked(self.observers, self._facts()) as reasons:
+                done = conduct(self.spec, coordinator, transport, self.observers, protected=self.protected)
+                reasons.append(done.outcome.reason)
         self._warn(done.outcome)
         model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
         return Trained(model, done.outcome, done.released)
+
+    def _facts(self) -> RunFacts:
+        spec = self.spec
+        limits = spec.stopping
+        return RunFacts(spec.parties, self.labels.size, repr(spec.method), limits.max_rounds, limits.tol)
 
     def _ends(self, name: str) -> tuple[Opener | None, Masker | None]:
         if self.protected is None:

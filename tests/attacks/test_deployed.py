@@ -14,8 +14,8 @@ from plait.deployment.job_file import Job, PartyFile, read_job, read_party
 from plait.deployment.party_privacy import policy_at
 from plait.deployment.progress import Silent
 from plait.deployment.score import PREDICT, SERVE, Scorer, predict
-from plait.deployment.serve import ServeOptions
-from plait.deployment.serve import serve as serve_scores
+from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.program import serve as serve_scores
 from plait.errors import BudgetError, InputError, PlaitError, PrivacyError, ProtocolError, StorageError, unspecific
 from plait.messages import Broadcast, Share
 from plait.transports.handshake import Query
@@ -74,7 +74,7 @@ def test_attack_4_training_rows_are_not_scored(jobs: JobMaker, options: dict[str
             with pytest.raises(PrivacyError, match="trained on"):
                 scorer.answer(1, Broadcast(0))
         else:
-            known, unknown = scorer.look_up(Query(["r0", "nobody"])), scorer.look_up(Query(["r9", "r8"]))
+            known, unknown = scorer.look_up([Query(["r0", "nobody"])])[0], scorer.look_up([Query(["r9", "r8"])])[0]
             assert known.vector is not None
             assert not known.vector.any()
             assert np.array_equal(known.scalars, unknown.scalars), "a refused id is not told from an unknown one"
@@ -166,12 +166,12 @@ def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs
     rows = new_rows(shop, 50)
     service = Scorer(job, shop, run, KEY, rows, SERVE)
     ids = [f"new{i}" for i in range(10)]
-    assert not service.look_up(Query(ids)).scalars.any()
+    assert not service.look_up([Query(ids)])[0].scalars.any()
     with pytest.raises(ProtocolError, match="by id"):
         service.answer(1, Broadcast(0))
     service.close()
     again = Scorer(job, shop, run, "11" * 32, rows, SERVE)
-    assert (again.look_up(Query(ids)).scalars < 0).all(), "another key, another connection: the same allowance"
+    assert (again.look_up([Query(ids)])[0].scalars < 0).all(), "another key, another connection: the same allowance"
     again.close()
     with pytest.raises(PrivacyError, match="limits"):
         all_rows(Scorer(job, shop, run, KEY, rows, PREDICT))
@@ -184,13 +184,13 @@ def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
     given = []
     for _ in range(4):
         service = Scorer(job, shop, run, KEY, rows, SERVE)
-        given.append(int((service.look_up(Query(["new0"])).scalars == 0).sum()))
+        given.append(int((service.look_up([Query(["new0"])])[0].scalars == 0).sum()))
         service.close()
     assert given == [1, 1, 1, 0]
     service = Scorer(job, shop, run, KEY, rows, SERVE)
-    assert not service.look_up(Query(["new1", "new2", "new3", "new4"])).scalars.any()
-    assert service.look_up(Query(["new1"])).scalars.all()
-    assert service.look_up(Query(["nobody"])).scalars.all()
+    assert not service.look_up([Query(["new1", "new2", "new3", "new4"])])[0].scalars.any()
+    assert service.look_up([Query(["new1"])])[0].scalars.all()
+    assert service.look_up([Query(["nobody"])])[0].scalars.all()
     service.close()
 
 

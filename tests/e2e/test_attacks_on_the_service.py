@@ -81,20 +81,36 @@ def test_half_sent_requests_leave_room_for_whole_ones(service: tuple[Job, int]) 
     assert is_alive(port)
 
 
-def test_health_says_when_a_party_is_away(service: tuple[Job, int]) -> None:
+def test_half_sent_requests_keep_nobody_out(service: tuple[Job, int]) -> None:
+    _, port = service
+    with ExitStack() as stack:
+        for _ in range(600):
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            half.sendall(b"POST /scores HTTP/1.1\r\nContent-Length: 100\r\n")
+        assert is_alive(port), "while they hang"
+
+
+def test_another_name_of_this_machine_is_not_answered(service: tuple[Job, int]) -> None:
+    """A page whose name leads to this machine (DNS rebinding) gets nothing; nor does another site's script."""
+    _, port = service
+    assert post(port, b'{"ids": ["r1"]}', {**JSON, "Host": f"attacker.example:{port}"})[0] == 421
+    assert post(port, b'{"ids": ["r1"]}', {**JSON, "Sec-Fetch-Site": "cross-site"})[0] == 403
+
+
+def test_ready_says_when_a_party_is_away(service: tuple[Job, int]) -> None:
     job, port = service
     job.programs["serve-shop"].kill()
     job.programs["serve-shop"].wait()
     deadline = time.monotonic() + 30
-    while (said := health(port)) != (503, ["shop"]):
+    while (said := ready(port)) != (503, ["shop"]):
         assert time.monotonic() < deadline, said
         time.sleep(0.1)
 
 
-def health(port: int) -> tuple[int, list[str]]:
+def ready(port: int) -> tuple[int, list[str]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
     try:
-        connection.request("GET", "/health")
+        connection.request("GET", "/ready")
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read()).get("absent", [])
     finally:

@@ -3,8 +3,8 @@
 Every target takes bytes and may do two things: return, or raise a PlaitError.
 """
 
+import contextlib
 import io
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +16,16 @@ from plait.data.tables import read_table
 from plait.deployment import state
 from plait.deployment.job_file import read_job
 from plait.deployment.journal import Journal
-from plait.deployment.serve import _query, _Refused
+from plait.deployment.service.answers import Refusal
+from plait.deployment.service.app import _read_ids
+from plait.deployment.service.batch import read_rows
 from plait.deployment.stored_party import Answered, Snapshot
-from plait.errors import InputError, PlaitError
+from plait.errors import PlaitError, ProtocolError
 from plait.messages import Broadcast, Form, Message, Parcel, Share
 from plait.training.precision import Line
 from plait.transports import handshake
 from plait.transports.frames import frames, pack_parcel
-from plait.transports.law import Agreement, AnswerLaw, PartyLaw
+from plait.transports.law import Agreement, AnswerLaw, PartyLaw, QueryLaw
 from plait.transports.mailbox import Ask
 
 ROWS = 40
@@ -54,7 +56,9 @@ def _frames() -> tuple[bytes, ...]:
         handshake.Hello(handshake.PROTOCOL, "0.1", "bank", "ab" * 32, "fit"),
         handshake.Welcome("20260101-120000-0a1b2c", "ab" * 32, "fit"),
         handshake.Ready(ROWS, "cd" * 32, 4),
-        handshake.Query(["a", "b"]),
+        handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
+        handshake.Load("20260101-120000-0a1b2c"),
+        handshake.Alive(),
         handshake.Finished(True, "done", {"rounds": [{"round": 1}]}),
     ]
     parcels = [pack_parcel(Parcel("take", "shop", 7, 3, bytes(96)), 2), pack_parcel(Parcel("check"), 2)]
@@ -67,7 +71,15 @@ def _at_party(purpose: str, wire: str = "float64") -> Callable[[bytes], object]:
     return lambda data: PartyLaw(agreed).read(data)
 
 
-def _at_coordinator(item: Broadcast | Parcel | handshake.Query, wire: str = "float64") -> Callable[[bytes], object]:
+def _queried(data: bytes) -> object:
+    law = QueryLaw("shop")
+    law.expect(2, handshake.Query(["a", "b"]))
+    law.expect(3, handshake.Load("20260101-120000-0a1b2c"))
+    law.expect(4, handshake.Alive())
+    return law.read(data)
+
+
+def _at_coordinator(item: Broadcast | Parcel, wire: str = "float64") -> Callable[[bytes], object]:
     def read(data: bytes) -> object:
         law = AnswerLaw("shop", Form(frozenset({ROWS})), wire)
         law.expect(Ask(2, item, 1))
@@ -106,13 +118,13 @@ def _journal(path: Path) -> object:
 
 def _http(data: bytes) -> object:
     """What the service does with a body, up to the question for the parties."""
+    found = None
+    with contextlib.suppress(Refusal):
+        found = read_rows(data)
     try:
-        ids = json.loads(data)["ids"]
-        if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not ids:
-            raise InputError("ids must be a list of texts.")
-        return handshake.encode(_query(ids))
-    except (ValueError, KeyError, TypeError, RecursionError, _Refused):
-        return None
+        return found, handshake.encode(handshake.Query(_read_ids(data).ids))
+    except (Refusal, ProtocolError):
+        return found
 
 
 def _npz() -> bytes:
@@ -158,7 +170,7 @@ def targets() -> list[Target]:
     files, said = _Files(), _frames()
     snapshot = Snapshot(3, (Answered(3, Share(3, np.ones(4))),), (np.zeros((2, 3)), 1.5, {"a": None}))
     states = (state.encode(snapshot), state.encode(Broadcast(2, np.ones(5))))
-    broadcast, query = Broadcast(3, np.ones(ROWS)), handshake.Query(["a", "b"])
+    broadcast = Broadcast(3, np.ones(ROWS))
     return [
         Target("broadcasts at a party", _at_party("fit"), said, 150_000),
         Target("short broadcasts at a party", _at_party("fit", "int16"), said, 100_000),
@@ -166,7 +178,7 @@ def targets() -> list[Target]:
         Target("queries at a party", _at_party("serve"), said, 100_000),
         Target("shares at a coordinator", _at_coordinator(broadcast), said, 150_000),
         Target("parcels at a coordinator", _at_coordinator(Parcel("give", "shop")), said, 100_000),
-        Target("scores at a coordinator", _at_coordinator(query), said, 80_000),
+        Target("scores at a coordinator", _queried, said, 80_000),
         Target("checkpoints", _state, states, 100_000),
         Target("HTTP bodies", _http, (b'{"ids": ["a", "b"]}', b'{"ids": [1]}'), 88_000),
         Target("journals", files.reader("journal", _journal), (_journal_bytes(),), 10_000),

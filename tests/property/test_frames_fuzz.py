@@ -28,7 +28,9 @@ def seeds() -> list[bytes]:
     controls: list[handshake.Control] = [
         handshake.Hello(1, "0.1", "bank", "ab" * 32, "fit"),
         handshake.Ready(ROWS, "cd" * 32, 4),
-        handshake.Query(["a", "b"]),
+        handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
+        handshake.Load("20260101-120000-0a1b2c"),
+        handshake.Alive(),
     ]
     parcels = [pack_parcel(Parcel("take", "shop", 7, 3, rng.bytes(96)), 2), pack_parcel(Parcel("check"), 2)]
     return [f for m in messages for f in frames(m, 2)] + [handshake.encode(c) for c in controls] + parcels

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from plait._version import __version__
-from plait.cli import cert, predict, privacy, run, runs
+from plait.cli import cert, predict, privacy, run, runs, serve
 from plait.cli.align import align
 from plait.cli.doctor import doctor
 from plait.cli.failures import Commands
@@ -50,7 +50,7 @@ app.command()(runs.show)
 app.command("forget")(runs.forget_run)
 app.command()(predict.predict)
 app.command()(predict.evaluate)
-app.command()(predict.serve)
+app.add_typer(serve.app, name="serve")
 
 
 def _print_version(wanted: bool) -> None:

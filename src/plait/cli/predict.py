@@ -1,4 +1,4 @@
-"""`plait predict`, `plait evaluate`, `plait serve`: scores by all parties together."""
+"""`plait predict`, `plait evaluate`: scores by all parties together."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,13 +25,9 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import load_labels
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.score import PREDICT, SERVE, JointScores, help_score
+from plait.deployment.score import PREDICT, JointScores, help_score
 from plait.deployment.score import predict as predict_jointly
-from plait.deployment.serve import ServeOptions
-from plait.deployment.serve import serve as serve_scores
 from plait.problem.metrics import metrics
-
-_DEFAULT = ServeOptions()
 
 RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of data.score in the party file.")]
 RunName = Annotated[str, typer.Option("--run", help="A finished run. By default the newest of this job.")]
@@ -79,35 +75,6 @@ def evaluate(
     """Measure the model on new rows with labels. The other parties run `plait predict`."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log))
-
-
-def serve(
-    job_file: JobFile,
-    name: Annotated[str, typer.Option(help="A feature party gives its name; the coordinator needs none.")] = "",
-    rows: RowsFile = "",
-    run: RunName = "",
-    http: Annotated[str, typer.Option(help="host:port of the service.")] = _DEFAULT.http,
-    per_minute: Annotated[
-        int, typer.Option(help="How many ids are scored per minute at most; 0 for no limit.")
-    ] = _DEFAULT.per_minute,
-    most_ids: Annotated[int, typer.Option(help="How many ids one request may hold.")] = _DEFAULT.most_ids,
-    decimals: Annotated[
-        int, typer.Option(help="Digits after the point to which scores are rounded.")
-    ] = _DEFAULT.decimals,
-    config: Config = None,
-    address: Address = "",
-    certificates: Certificates = None,
-    insecure: Insecure = False,
-    insecure_anywhere: Anywhere = False,
-    log: LogOption = Log.text,
-) -> None:
-    """Serve scores over HTTP at the coordinator. Feature parties run it with --name and answer."""
-    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    if not program.coordinates:
-        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log))
-        return
-    options = ServeOptions(http, per_minute, most_ids, decimals)
-    serve_scores(program.job, program.file, program.listen(), options, run, rows, watcher(log))
 
 
 def _scores(program: Program, rows: str, run: str, log: Log) -> JointScores:

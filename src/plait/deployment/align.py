@@ -62,8 +62,11 @@ class AligningParty:
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
         raise ProtocolError(f"this party is here to be aligned. Found exchange {seq} of a training.")
 
-    def look_up(self, query: Query) -> Share:
-        raise ProtocolError(f"this party is here to be aligned. Found a query for {len(query.ids)} scores.")
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        raise ProtocolError("this party is here to be aligned. Found a query for scores.")
+
+    def load(self, run: str) -> None:
+        raise ProtocolError(f"this party is here to be aligned. Found a request for run {run}.")
 
     def rest(self) -> None:
         """Nothing waits."""

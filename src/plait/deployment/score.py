@@ -3,8 +3,7 @@
 import csv
 import io
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +76,11 @@ class Scorer:
     def ready(self) -> Ready:
         return Ready(len(self.rows.ids), self._ids, 0)
 
+    @property
+    def count(self) -> int:
+        """How many rows there are to score."""
+        return len(self.rows.ids)
+
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
         """The parts of all rows, once the limits allow it and none of them was trained on."""
         if self._purpose != PREDICT:
@@ -87,7 +91,7 @@ class Scorer:
                 "was scored. Take them out of the file, or set trust.score_training_rows = true in this party's file; "
                 "a party with a guarantee never scores them."
             )
-        allowed = self._limits.take(self._run, self.rows.ids)
+        (allowed,) = self._limits.take(self._run, self.rows.ids)
         if allowed is None or not allowed.all():
             self._audit.note("limit reached", rows=len(self.rows.ids))
             raise PrivacyError(
@@ -97,18 +101,25 @@ class Scorer:
         self._audit.note("scored", rows=len(self.rows.ids))
         return Share(broadcast.round, self.part)
 
-    def look_up(self, query: Query) -> Share:
-        """Parts for these ids, and one number for each: 1 when it has no score here, for whatever reason."""
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        """For each query the parts of its ids, and one number for each: 1 when it has no score here, for any reason."""
         if self._purpose != SERVE:
             raise ProtocolError("a batch asks for all rows. Found a query by id. Nothing was scored.")
-        allowed = self._limits.take(self._run, query.ids)
+        masks = self._limits.take(self._run, *(query.ids for query in queries))
+        shares = [self._looked_up(query.ids, allowed) for query, allowed in zip(queries, masks, strict=True)]
+        given = sum(int((share.scalars == 0).sum()) for share in shares)
+        self._audit.note("scored", rows=given, queries=len(queries), refused=sum(mask is None for mask in masks))
+        return shares
+
+    def _looked_up(self, ids: Sequence[str], allowed: NDArray[np.bool_] | None) -> Share:
         if allowed is None:
-            self._audit.note("limit reached", rows=len(query.ids))
-            return Share(0, np.zeros(len(query.ids)), np.full(len(query.ids), LIMIT_REACHED))
-        at = np.array([self._place.get(name, -1) for name in query.ids])
+            return Share(0, np.zeros(len(ids)), np.full(len(ids), LIMIT_REACHED))
+        at = np.array([self._place.get(name, -1) for name in ids])
         given = (at >= 0) & allowed & self._given[at]
-        self._audit.note("scored", rows=int(given.sum()))
         return Share(0, np.where(given, self.part[at], 0.0), np.where(given, 0.0, 1.0))
+
+    def load(self, run: str) -> None:
+        raise ProtocolError(f"a batch is of one run. Found a request for run {run}.")
 
     def _trained(self, job: Job, file: PartyFile, rows_file: str) -> NDArray[np.bool_]:
         """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
@@ -133,37 +144,76 @@ class Scorer:
 
     def close(self) -> None:
         """Let another program use the folder."""
+        self._limits.close()
         self._audit.close()
         self._folder.release()
+
+
+class Scorers:
+    """A party's models in a service: the one that is used, and the one before it until nobody asks for it."""
+
+    agreement = SERVICE
+
+    def __init__(self, make: Callable[[str], Scorer], run: str) -> None:
+        self._make = make
+        self._run = run
+        self._scorers = {run: make(run)}
+        self._changing = threading.Lock()
+
+    @property
+    def ready(self) -> Ready:
+        return self._scorers[self._run].ready
+
+    @property
+    def count(self) -> int:
+        """How many rows there are to score."""
+        return len(self._scorers[self._run].rows.ids)
+
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        """The shares of several queries, each by the model that it names."""
+        shares: dict[int, Share] = {}
+        for run in {query.run or self._run for query in queries}:
+            scorer = self._scorers.get(run)
+            if scorer is None:
+                raise ProtocolError(f"a query must name a run that was asked for before. Found {run}.")
+            places = [i for i, query in enumerate(queries) if (query.run or self._run) == run]
+            shares |= dict(zip(places, scorer.look_up([queries[i] for i in places]), strict=True))
+        return [shares[i] for i in range(len(queries))]
+
+    def load(self, run: str) -> None:
+        """Have another model ready, for queries that name it or none; let go of the one before the last."""
+        with self._changing:
+            if run not in self._scorers:
+                self._scorers[run] = self._make(run)
+            for old in [name for name in self._scorers if name not in (run, self._run)]:
+                self._scorers.pop(old).close()
+            self._run = run
+
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
+
+    def rest(self) -> None:
+        """Nothing waits."""
+
+    def finish(self, finished: Finished) -> None:
+        for scorer in self._scorers.values():
+            scorer.finish(finished)
+
+    def close(self) -> None:
+        """Let other programs use the folders."""
+        with self._changing:
+            for scorer in self._scorers.values():
+                scorer.close()
+            self._scorers.clear()
 
 
 def _dense_rows(matrix: Any) -> Iterator[Array]:
     """The rows of a matrix (N, d), dense or CSR, one after another."""
     for i in range(matrix.shape[0]):
         yield np.asarray(matrix[[i]].todense() if sp.issparse(matrix) else matrix[i]).ravel()
-
-
-class Allowance:
-    """At most so many per minute; 0 for no limit: what the service's own clients may ask for."""
-
-    def __init__(self, per_minute: int) -> None:
-        self._per_minute = per_minute
-        self._left = float(per_minute)
-        self._seen = time.monotonic()
-        self._lock = threading.Lock()
-
-    def take(self, count: int) -> bool:
-        """Whether `count` more are allowed now; if so they are taken."""
-        if self._per_minute == 0:
-            return True
-        with self._lock:
-            now = time.monotonic()
-            self._left = min(self._per_minute, self._left + (now - self._seen) * self._per_minute / 60)
-            self._seen = now
-            if count > self._left:
-                return False
-            self._left -= count
-            return True
 
 
 @dataclass(frozen=True)
@@ -257,17 +307,19 @@ def _ask_everyone(terms: Terms, listen: Listen, progress: Progress) -> dict[str,
 
 def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, progress: Progress) -> None:
     """A party's part in `predict`, or in a prediction service until that ends."""
-    opened: dict[str, Scorer] = {}
+    opened: dict[str, Scorer | Scorers] = {}
 
-    def join(welcome: Welcome) -> Scorer:
-        key = f"{welcome.run} {welcome.key}"
+    def join(welcome: Welcome) -> Scorer | Scorers:
         need_phase(welcome, purpose)
+        key = SERVE if purpose == SERVE else f"{welcome.run} {welcome.key}"
         if key not in opened:
             for before in opened.values():
                 before.close()
             opened.clear()
-            opened[key] = Scorer(job, file, welcome.run, welcome.key, rows or file.data.score, purpose)
-            progress.say(f"{file.name}: {len(opened[key].rows.ids)} rows ready, model of run {welcome.run}")
+            opened[key] = _opened(job, file, welcome, rows or file.data.score, purpose)
+            progress.say(f"{file.name}: {opened[key].count} rows ready, model of run {welcome.run}")
+        if purpose == SERVE:
+            opened[key].load(welcome.run)
         return opened[key]
 
     check_covered(job.policy.uncovered(job.parties))
@@ -285,16 +337,7 @@ def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, p
     progress.say(f"{file.name}: {finished.reason}")
 
 
-def combine(job: Job, intercept: float, shares: dict[str, Share], count: int) -> tuple[Array, set[int], bool]:
-    """Total scores, the places of ids that some party gives no score for, and whether a party's limit is reached."""
-    total = np.full(count, intercept)
-    unknown: set[int] = set()
-    limited = False
-    for name in job.parties:
-        share = shares[name]
-        if share.vector is None or share.scalars.size != count:
-            raise ProtocolError(f"party {name!r} must answer with a score and a mark for each id. Found others.")
-        total += share.vector
-        limited = limited or bool((share.scalars < 0).any())
-        unknown |= {int(place) for place in np.flatnonzero(share.scalars > 0)}
-    return total, unknown, limited
+def _opened(job: Job, file: PartyFile, welcome: Welcome, rows: str, purpose: str) -> Scorer | Scorers:
+    if purpose == SERVE:
+        return Scorers(lambda run: Scorer(job, file, run, welcome.key, rows, SERVE), welcome.run)
+    return Scorer(job, file, welcome.run, welcome.key, rows)

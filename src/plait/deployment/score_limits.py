@@ -4,14 +4,15 @@ One file per party, beside its party file.  A restart, a reconnection or a secon
 """
 
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._files import make_folder
 from plait.deployment.job_file import PartyFile
 from plait.deployment.settings import TrustOptions
 from plait.errors import StorageError
@@ -30,28 +31,44 @@ class ScoreLimits:
     def __init__(self, path: Path, trust: TrustOptions) -> None:
         self._path = path
         self._trust = trust
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        make_folder(path.parent)
+        try:
+            self._store = sqlite3.connect(path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
+            self._store.execute("pragma journal_mode = wal")  # one write to the disk for each transaction
+            self._store.execute("pragma synchronous = full")
+            self._store.executescript(_TABLES)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
 
     @classmethod
     def of(cls, file: PartyFile) -> "ScoreLimits":
         return cls(file.path(f"{file.name}.scores.sqlite"), file.trust)
 
-    def take(self, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:
-        """Which of these ids may be scored now; None when there have been too many in this minute.
+    def take(self, run: str, *queries: Sequence[str]) -> list[NDArray[np.bool_] | None]:
+        """For each query which of its ids may be scored now; None when there have been too many in this minute.
 
-        Every id that is asked for counts, known or not: the limit says nothing about the ids.
+        Every id that is asked for counts, known or not: the limit says nothing about the ids.  All queries are counted
+        in one transaction, in their order.
         """
         try:
-            with closing(sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None)) as store:
-                store.executescript(_TABLES)
-                store.execute("begin immediate")
-                allowed = self._take(store, run, ids)
-                store.execute("commit")
+            with self._lock:
+                self._store.execute("begin immediate")
+                allowed = [self._take(self._store, run, ids) for ids in queries]
+                self._store.execute("commit")
                 return allowed
         except sqlite3.Error as error:
-            raise StorageError(
-                f"a party must count the scores that it gives, or it gives none. Found {self._path}: {error}."
-            ) from error
+            raise self._unusable(error) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._store.close()
+
+    def _unusable(self, error: sqlite3.Error) -> StorageError:
+        return StorageError(
+            f"a party must count the scores that it gives, or it gives none. Found {self._path}: {error}."
+        )
 
     def _take(self, store: sqlite3.Connection, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:
         if not self._minute(store, len(ids)):

@@ -1,5 +1,6 @@
 """A party that survives being killed: it journals what it is asked, and answers a repeated question as before."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,8 +177,11 @@ class StoredParty:
         """Note what was said, once what has left is no longer on its way through this machine."""
         self._audit.catch_up(_UNDER_WAY)
 
-    def look_up(self, query: Query) -> Share:
-        raise ProtocolError(f"this party is here to train. Found a query for {len(query.ids)} scores.")
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        raise ProtocolError("this party is here to train. Found a query for scores.")
+
+    def load(self, run: str) -> None:
+        raise ProtocolError(f"this party is here to train. Found a request for run {run}.")
 
     def receive(self, parcel: Parcel) -> Parcel:
         raise ProtocolError(f"this party is here to train. Found a parcel, {parcel.what!r}.")

@@ -9,6 +9,7 @@ from plait.messages import Form
 from plait.transports import handshake
 from plait.transports.handshake import Hello, Ready, Refused
 from plait.transports.mailbox import Desk
+from plait.transports.queries import SILENCE
 
 CHECK, CHECKED = "check", "identity, versions and job agree"
 """The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
@@ -32,6 +33,10 @@ class Terms:
     phase: str = ""
     wire: str = "float64"
     """The number format of a share's vector."""
+    by_id: bool = False
+    """Whether parties are asked for scores by id, many queries at once, instead of one exchange after another."""
+    silence: float = SILENCE
+    """Seconds after which a party that is asked by id and gives no sign of life counts as away."""
 
     @property
     def form(self) -> Form:

@@ -3,8 +3,10 @@
 import contextlib
 import queue
 import random
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 import grpc
@@ -17,15 +19,16 @@ from plait.transports import handshake
 from plait.transports.channel import CONVERSE, KEEPALIVE, SERVICE, Note
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
-from plait.transports.handshake import Finished, Hello, Query, Ready, Refused, Welcome
+from plait.transports.handshake import Alive, Finished, Hello, Load, Query, Ready, Refused, Welcome
 from plait.transports.law import Agreement, PartyLaw, Request
+from plait.transports.queries import QueryQueue
 from plait.transports.tls import PlainText, Security
 
 _FIRST_PAUSE = 0.05  # seconds before the first new attempt, then twice as long each time: a short break costs little
 _LONGEST_PAUSE = 5.0  # seconds between attempts at most: a coordinator that comes back waits no longer for its parties
 _GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
 _LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
-_A_DAY = 86_400.0  # seconds: an alignment waits for people, and a service for its clients
+_A_DAY = 86_400.0  # seconds: an alignment waits for people
 _MOST_QUEUED = 4  # messages on their way out: one answer, an end, and what a closing stream adds
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
@@ -50,8 +53,12 @@ class Participant(Protocol):
         """The share for this exchange, which follows `before`; the stored one when it has been answered before."""
         ...
 
-    def look_up(self, query: Query) -> Share:
-        """The party's part of the scores of these rows."""
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        """The party's parts of the scores of the rows that each query names."""
+        ...
+
+    def load(self, run: str) -> None:
+        """Have the model of another run ready for queries that name it."""
         ...
 
     def receive(self, parcel: Parcel) -> Parcel:
@@ -150,6 +157,8 @@ class _Conversation:
         self._incoming = call(iter(self._say))
         self._deadline = Deadline(_GREETING, self._incoming.cancel)
         self._idle = _GREETING
+        self._queries: QueryQueue | None = None
+        self._failure: PlaitError | None = None
 
     def run(self) -> Finished:
         self._say.put([handshake.encode(self._hello)])
@@ -193,8 +202,47 @@ class _Conversation:
         self._deadline.close()
         self._say.end()
         self._incoming.cancel()
+        if self._queries is not None:
+            self._queries.close()
 
     def _answer(self, request: Request, participant: Participant) -> None:
+        item, seq = request.item, request.seq
+        if isinstance(item, Alive):
+            self._say.put([handshake.encode(item, seq)])
+        elif isinstance(item, Query):
+            self._queries = self._queries or QueryQueue(lambda queries: _looked_up(queries, participant))
+            self._queries.ask(item).add_done_callback(lambda answer: self._looked_up(seq, answer))
+        elif isinstance(item, Load):
+            threading.Thread(target=self._load, args=(item, seq, participant), name="plait-load", daemon=True).start()
+        else:
+            self._compute(request, participant)
+
+    def _looked_up(self, seq: int, answer: "Future[Share]") -> None:
+        """On the thread of the queries: send their answer, or end the conversation with what went wrong."""
+        error = answer.exception()
+        if isinstance(error, PlaitError):
+            self._end_with(error)
+        else:
+            with contextlib.suppress(_Again):  # the stream has ended: nobody waits for this answer
+                self._say.put(frames(answer.result(), seq))
+
+    def _load(self, load: Load, seq: int, participant: Participant) -> None:
+        """On a thread of its own, because files are read: have another run ready, or say why not."""
+        problem = ""
+        try:
+            participant.load(load.run)
+        except PlaitError as error:
+            problem = self._words(error)
+        with contextlib.suppress(_Again):
+            self._say.put([handshake.encode(Load(load.run, problem), seq)])
+
+    def _end_with(self, error: PlaitError) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._give_up(self._words(error))
+            self._incoming.cancel()
+
+    def _compute(self, request: Request, participant: Participant) -> None:
         self._deadline.extend(_A_DAY)  # the party itself is at work
         try:
             answer = _computed(request, participant)
@@ -228,8 +276,12 @@ class _Conversation:
         try:
             return next(self._incoming)
         except StopIteration:
+            if self._failure is not None:
+                raise self._failure from None
             raise _Again("the coordinator closed the connection") from None
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            if self._failure is not None:
+                raise self._failure from None
             if self._deadline.passed:
                 raise _Again(f"the coordinator was silent for {self._idle:g} s") from None
             details = getattr(error, "details", str)() or "the connection broke"
@@ -255,19 +307,30 @@ def _refused(said: Refused) -> None:
 
 
 def _computed(request: Request, participant: Participant) -> Share | Parcel:
-    """The answer; ProtocolError where the numbers of a request pass every rule and still cannot be computed with."""
+    """The answer to a broadcast or a parcel."""
     item = request.item
-    try:
-        if isinstance(item, Query):
-            return participant.look_up(item)
+    with _computable(f"exchange {request.seq}"):
         if isinstance(item, Parcel):
             return participant.receive(item)
+        assert isinstance(item, Broadcast)
         return participant.answer(request.seq, item, request.before)
+
+
+def _looked_up(queries: Sequence[Query], participant: Participant) -> list[Share]:
+    with _computable("a query"):
+        return participant.look_up(queries)
+
+
+@contextlib.contextmanager
+def _computable(what: str) -> Iterator[None]:
+    """ProtocolError where the numbers of a request pass every rule and still cannot be computed with."""
+    try:
+        yield
     except PlaitError:
         raise
     except (ArithmeticError, ValueError, IndexError, MemoryError, np.linalg.LinAlgError) as error:
         raise ProtocolError(
-            f"exchange {request.seq} must ask for something that can be computed. Found: {plain(str(error), 200)}. "
+            f"{what} must ask for something that can be computed. Found: {plain(str(error), 200)}. "
             "The coordinator is faulty, or not honest."
         ) from error
 
@@ -275,9 +338,11 @@ def _computed(request: Request, participant: Participant) -> Share | Parcel:
 def _idle(purpose: str, patience: float) -> float:
     """For how many seconds a coordinator that is connected may be silent: it waits for others as long as its patience.
 
-    An alignment also waits for people, and a service for clients.
+    An alignment also waits for people.  A service asks for signs of life all the time.
     """
-    return _A_DAY if purpose in ("align", "serve") else max(_LEAST_IDLE, 2 * patience)
+    if purpose == "serve":
+        return _GREETING
+    return _A_DAY if purpose == "align" else max(_LEAST_IDLE, 2 * patience)
 
 
 class _Outgoing:
@@ -292,10 +357,14 @@ class _Outgoing:
 
     def put(self, message: Iterable[bytes]) -> None:
         """Say these frames next."""
-        try:
-            self._queue.put(message, timeout=_UNREAD)
-        except queue.Full:
-            raise _Again(f"the coordinator asks and has read nothing for {_UNREAD:g} s") from None
+        deadline = time.monotonic() + _UNREAD
+        while not self._ended and time.monotonic() < deadline:
+            with contextlib.suppress(queue.Full):
+                self._queue.put(message, timeout=_LOOK)
+                return
+        if self._ended:
+            raise _Again("the stream has ended")
+        raise _Again(f"the coordinator asks and has read nothing for {_UNREAD:g} s")
 
     def end(self) -> None:
         """End the stream after what was said."""
@@ -310,6 +379,7 @@ class _Outgoing:
             yield from message
 
 
+_LOOK = 0.5  # seconds between two looks whether the stream has ended meanwhile
 _UNREAD = 60.0  # seconds that an answer may wait because nobody reads the ones before it
 
 

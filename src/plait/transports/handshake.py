@@ -15,11 +15,11 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias, cast
 
-from plait._names import LONGEST_TEXT, check_name, check_run, is_hex, plain
+from plait._names import LONGEST_TEXT, check_name, check_run, is_hex, is_run, plain
 from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
 PHASES = ("fit", "align", "predict", "serve", "check")
@@ -95,15 +95,40 @@ class Refused:
 
 @dataclass(frozen=True)
 class Query:
-    """The rows that the coordinator wants scores for, by id."""
+    """The rows that the coordinator wants scores for, by id, and the run whose model scores them.
+
+    Several queries may be under way at once.  An empty run stands for the one that the Welcome named.
+    """
 
     ids: list[str]
+    run: str = ""
 
     def __post_init__(self) -> None:
+        _need(self.run == "" or is_run(self.run), "a query names a run.", self.run)
         _need(1 <= len(self.ids) <= MOST_IDS, f"a query asks for 1 to {MOST_IDS} ids.", len(self.ids))
         longest = max(map(len, self.ids))
         _need(longest <= LONGEST_ID, f"an id has at most {LONGEST_ID} characters.", longest)
         _need(sum(map(_encoded, self.ids)) <= CHUNK_BYTES - 100, "a query fits into one frame.", len(self.ids))
+
+
+@dataclass(frozen=True)
+class Load:
+    """The coordinator asks a party to have the model of another run ready; the party answers with the same words.
+
+    `problem` is empty, or says why the party cannot.
+    """
+
+    run: str
+    problem: str = ""
+
+    def __post_init__(self) -> None:
+        check_run(self.run)
+        object.__setattr__(self, "problem", plain(self.problem))
+
+
+@dataclass(frozen=True)
+class Alive:
+    """Asked between queries, and answered with the same: the party is there, and so is the connection."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +169,10 @@ def _encoded(text: str) -> int:
     return 3 + (2 * len(text) if text.isascii() and text.isprintable() else 12 * len(text))
 
 
-Control: TypeAlias = Hello | Welcome | Ready | Refused | Query | Finished
-_TYPES: dict[str, type[Control]] = {t.__name__: t for t in (Hello, Welcome, Ready, Refused, Query, Finished)}
+Control: TypeAlias = Hello | Welcome | Ready | Refused | Query | Load | Alive | Finished
+_TYPES: dict[str, type[Control]] = {
+    t.__name__: t for t in (Hello, Welcome, Ready, Refused, Query, Load, Alive, Finished)
+}
 
 
 def encode(control: Control, seq: int = 0) -> bytes:

@@ -6,6 +6,7 @@ Everything else is a ProtocolError, before it is computed with, stored, or logge
 
     at a party         PartyLaw.read(frame)      ->  a request of the coordinator, or its end
     at a coordinator   AnswerLaw.read(frame)     ->  the answer to the request that is under way
+                       QueryLaw.read(frame)      ->  the answer to one of the queries that are under way
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,15 @@ from plait.errors import ProtocolError
 from plait.messages import LARGEST, MOST_SCALARS, NO_BOUND, Broadcast, Form, Message, Parcel, Share
 from plait.transports import handshake
 from plait.transports.frames import Assembler, Frame, Kind, Numbered, unpack, unpack_parcel
-from plait.transports.handshake import Finished, Query, Refused
+from plait.transports.handshake import Alive, Finished, Load, Query, Refused
 from plait.transports.mailbox import Answer, Ask
 
 PARCELS = ("announce", "begin", "give", "take", "propose", "trace", "check")
 """All that a coordinator may ask in an alignment."""
 ANSWERS = (*PARCELS, "agreed", "declined")
+
+BY_ID = ("serve", "predict")
+"""The purposes for which a coordinator may ask for scores by id."""
 
 TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int16": np.dtype(np.int16)}
 """Every number format, and the type of a vector that travels in it."""
@@ -52,7 +56,7 @@ class Request:
     """A numbered question of the coordinator, and the number of the broadcast that it says came before."""
 
     seq: int
-    item: Broadcast | Query | Parcel
+    item: Broadcast | Query | Load | Alive | Parcel
     before: int = 0
 
 
@@ -80,7 +84,7 @@ class PartyLaw:
         said = handshake.decode(frame)
         if isinstance(said, Finished | Refused):
             return said
-        if isinstance(said, Query) and self._agreed.purpose == "serve":
+        if isinstance(said, Query | Load | Alive) and self._agreed.purpose in BY_ID:
             return Request(frame.seq, said)
         raise ProtocolError(
             f"the coordinator must ask or end here, and this party is here to {self._agreed.purpose}. Found "
@@ -150,18 +154,59 @@ class AnswerLaw:
 
     def _share(self, share: Share, ask: Ask) -> Share:
         form, who = self._of(ask), f"the share of party {self._party!r}"
-        need_form(share, form, "float64" if isinstance(ask.item, Query) else self._wire, who)
+        need_form(share, form, self._wire, who)
         wanted = ask.item.round if isinstance(ask.item, Broadcast) else 0
         if share.round != wanted:
             raise ProtocolError(f"{who} must be of round {wanted}. Found round {share.round}.")
         return share
 
     def _of(self, ask: Ask) -> Form:
-        if isinstance(ask.item, Query):
-            count = len(ask.item.ids)
-            return Form(frozenset({count}), frozenset(range(count + 1)), vector=True)
         expected = ask.item.expects if isinstance(ask.item, Broadcast) else None
         return self._form if expected is None else expected
+
+
+class QueryLaw:
+    """What one party may answer while several queries are under way, one frame after another."""
+
+    def __init__(self, party: str) -> None:
+        self._party = party
+        self._asked: dict[int, Query | Load | Alive] = {}
+        self._assembler: Assembler | None = None
+
+    def expect(self, seq: int, item: Query | Load | Alive) -> None:
+        """One more question is under way."""
+        self._asked[seq] = item
+
+    def read(self, data: bytes) -> tuple[int, Share | Load | Alive] | Finished | None:
+        """An answer and the number of its question, or how the party ended; None while an answer is not complete."""
+        frame = unpack(data)
+        if frame.kind is Kind.CONTROL:
+            said = handshake.decode(frame)
+            if isinstance(said, Finished):
+                return said
+            self._need_answer(frame, said)
+            assert isinstance(said, Load | Alive)
+            del self._asked[frame.seq]
+            return frame.seq, said
+        asked = self._asked.get(frame.seq)
+        if not isinstance(asked, Query):
+            raise ProtocolError(f"party {self._party!r} must answer a query. Found an answer to {frame.seq}.")
+        count = len(asked.ids)
+        self._assembler = self._assembler or Assembler(Kind.SHARE, count)
+        share = self._assembler.share(frame)
+        if share is None:
+            return None
+        self._assembler = None
+        who = f"the share of party {self._party!r}"
+        need_form(share, Form(frozenset({count}), frozenset({count}), vector=True), "float64", who)
+        del self._asked[frame.seq]
+        return frame.seq, share
+
+    def _need_answer(self, frame: Frame, said: handshake.Control) -> None:
+        asked = self._asked.get(frame.seq)
+        fits = type(said) is type(asked) and isinstance(said, Load | Alive)
+        if not fits or (isinstance(said, Load) and isinstance(asked, Load) and said.run != asked.run):
+            raise ProtocolError(f"party {self._party!r} must answer what is asked. Found {type(said).__name__}.")
 
 
 def need_form(message: Message, form: Form, wire: str, who: str) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
-from plait.transports.handshake import Finished, Query
+from plait.transports.handshake import Finished
 
-Item = Broadcast | Query | Parcel
+Item = Broadcast | Parcel
 Answer = Share | Parcel
 
 
@@ -65,13 +65,6 @@ class Desk:
             self._pending = Ask(seq, item, self._pending.seq if self._pending else 0)
             self._answer = None
             self._asked = time.monotonic()
-            self.changed.notify_all()
-
-    def withdraw(self, seq: int) -> None:
-        """Nobody waits for this answer any more: the request is not said again."""
-        with self.changed:
-            if self._pending is not None and self._pending.seq == seq and self._answer is None:
-                self._pending = None
             self.changed.notify_all()
 
     def remember(self, seq: int, item: Item, share: Share) -> None:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import grpc
 
@@ -17,9 +18,10 @@ from plait.transports.admission import Refusal, Terms
 from plait.transports.channel import CONVERSE, SERVER_OPTIONS, SERVICE, Note
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
-from plait.transports.handshake import Finished, Hello, Query, Ready, Welcome
-from plait.transports.law import AnswerLaw
+from plait.transports.handshake import Finished, Hello, Ready, Welcome
+from plait.transports.law import AnswerLaw, QueryLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item
+from plait.transports.queries import QueryDesk
 from plait.transports.tls import Identity, PlainText, Security, peer_name
 
 _POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
@@ -39,7 +41,9 @@ class Hub:
     def __init__(self, terms: Terms, note: Note) -> None:
         self._terms = terms
         self._note = note
-        self._desks = {name: Desk(name, terms.kept) for name in terms.parties}
+        self.by_id = {name: QueryDesk(name, terms.silence) for name in terms.parties if terms.by_id}
+        """Where queries for scores are put, if that is what the parties are here for."""
+        self._desks: dict[str, Desk] = {name: self.by_id.get(name) or Desk(name, terms.kept) for name in terms.parties}
         places = _STREAMS * len(self._desks) + _UNNAMED
         self._threads = ThreadPoolExecutor(places + 2, "plait-hub")
         self._streams: Counter[str | None] = Counter()
@@ -72,27 +76,9 @@ class Hub:
         self.put(seq, requests)
         return {name: self.take(name) for name in requests}
 
-    def ask_within(self, seconds: float, seq: int, requests: Mapping[str, Item]) -> dict[str, Share]:
-        """The same within a time; TransportError, and the request is withdrawn, when an answer is missing by then."""
-        deadline = time.monotonic() + seconds
-        self.put(seq, requests)
-        shares = {}
-        try:
-            for name in requests:
-                answer = self._desks[name].take(max(0.0, deadline - time.monotonic()))
-                if not isinstance(answer, Share):
-                    self._check(self._desks[name])
-                    raise TransportError(f"party {name!r} must answer within {seconds:g} s. Found no answer.")
-                shares[name] = answer
-        finally:
-            for name in requests:
-                self._desks[name].withdraw(seq)
-        return shares
-
-    @property
-    def absent(self) -> list[str]:
-        """The parties that are not here now."""
-        return [desk.name for desk in self._desks.values() if not desk.connected]
+    def use_run(self, run: str) -> None:
+        """Name another run to parties that join from now on."""
+        self._terms = replace(self._terms, run=run)
 
     def put(self, seq: int, requests: Mapping[str, Item]) -> None:
         """Begin to deliver requests."""
@@ -229,7 +215,8 @@ class Hub:
             if not context.add_callback(lambda: desk.leave(session)):
                 raise _Gone
             self._note("joined", peer=desk.name, last=ready.last, address=context.peer())
-            yield from self._talk(desk, session, incoming)
+            by_id = self.by_id.get(desk.name)
+            yield from self._talk(desk, session, incoming) if by_id is None else _queries(by_id, session, incoming)
         except Refusal as refusal:
             self._note_refusal(desk.name if desk else context.peer(), refusal)
             yield handshake.encode(refusal.answer)
@@ -309,10 +296,41 @@ def _next(incoming: Iterator[bytes]) -> bytes:
         raise _Gone from None
 
 
+def _queries(desk: QueryDesk, session: object, incoming: Iterator[bytes]) -> Iterator[bytes]:
+    """A conversation in which several questions are under way: this thread asks, another one reads the answers."""
+    law = QueryLaw(desk.name)
+    wrong: list[ProtocolError] = []
+
+    def read() -> None:
+        try:
+            while not isinstance(answer := law.read(_next(incoming)), Finished):
+                if answer is not None:
+                    desk.hear(*answer)
+            desk.told = answer.ok
+            if not answer.ok:
+                desk.fail(answer.reason)
+        except ProtocolError as error:
+            wrong.append(error)
+        except _Gone:
+            pass
+        finally:
+            desk.leave(session)
+
+    threading.Thread(target=read, name="plait-answers", daemon=True).start()
+    while (item := desk.next_question(session)) is not None:
+        if isinstance(item, Finished):
+            yield handshake.encode(item)
+            desk.wait_left(session)
+            break
+        law.expect(*item)
+        yield handshake.encode(item[1], item[0])
+    if wrong:
+        raise wrong[0]
+    raise _Gone
+
+
 def _question(ask: Ask) -> Iterator[bytes]:
-    if isinstance(ask.item, Query):
-        yield handshake.encode(ask.item, ask.seq)
-    elif isinstance(ask.item, Parcel):
+    if isinstance(ask.item, Parcel):
         yield pack_parcel(ask.item, ask.seq)
     else:
         yield from frames(ask.item, ask.seq, ask.before)

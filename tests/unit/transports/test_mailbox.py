@@ -57,17 +57,6 @@ def test_a_party_that_answers_otherwise_when_asked_again_is_not_believed() -> No
         desk.deliver(1, Share(1, np.full(2, 1.5)))
 
 
-def test_a_request_that_is_withdrawn_is_not_said() -> None:
-    session, desk = object(), Desk("shop", kept=0)
-    desk.sit(session, last=0)
-    desk.put(1, Parcel("give"))
-    desk.withdraw(1)
-    desk.put(2, Parcel("give"))
-    asked = desk.next(session)
-    assert isinstance(asked, Ask)
-    assert asked.seq == 2
-
-
 def test_a_head_start_ends_when_the_request_has_left_or_the_party_has() -> None:
     desk = Desk("shop")
     desk.put(1, Broadcast(1))

@@ -1,0 +1,125 @@
+"""`plait serve`: scores over HTTP, and the tokens of those who may ask."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from plait.cli.options import (
+    Address,
+    Anywhere,
+    Certificates,
+    Config,
+    Insecure,
+    JobFile,
+    Log,
+    LogOption,
+    start,
+)
+from plait.cli.predict import RowsFile, RunName
+from plait.cli.watching import watcher
+from plait.deployment.score import SERVE, help_score
+from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.tokens import Tokens, tokens_file
+from plait.errors import ConfigError
+
+_DEFAULT = ServeOptions()
+_START = "start"
+
+
+class _StartsByDefault(TyperGroup):
+    """`plait serve JOB` is `plait serve start JOB`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = [_START, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_StartsByDefault,
+    no_args_is_help=True,
+    help="Serve scores over HTTP. `plait serve JOB` starts the service; `plait serve token` says who may ask.",
+)
+
+
+@app.command(_START)
+def serve(
+    job_file: JobFile,
+    name: Annotated[str, typer.Option(help="A feature party gives its name; the coordinator needs none.")] = "",
+    rows: RowsFile = "",
+    run: RunName = "",
+    http: Annotated[str, typer.Option(help="host:port of the service.")] = _DEFAULT.http,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="A PEM file with the service's certificate: HTTPS instead of HTTP.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="A PEM file with its key.")] = None,
+    per_minute: Annotated[
+        int,
+        typer.Option(help="How many ids are scored per minute at most, while there are no tokens; 0 for no limit."),
+    ] = _DEFAULT.per_minute,
+    most_ids: Annotated[int, typer.Option(help="How many ids one request may hold.")] = _DEFAULT.most_ids,
+    decimals: Annotated[
+        int, typer.Option(help="Digits after the point to which scores are rounded.")
+    ] = _DEFAULT.decimals,
+    answer_within: Annotated[
+        float, typer.Option(help="Seconds without a sign of life after which a party counts as away.")
+    ] = _DEFAULT.answer_within,
+    config: Config = None,
+    address: Address = "",
+    certificates: Certificates = None,
+    insecure: Insecure = False,
+    insecure_anywhere: Anywhere = False,
+    log: LogOption = Log.text,
+) -> None:
+    """Serve scores over HTTP at the coordinator. Feature parties run it with --name and answer.
+
+    The newest finished run of the job is used, and a newer one takes over as soon as it has finished; --run keeps to
+    one. The service ends after SIGINT or SIGTERM, once requests that are under way are answered.
+    """
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    if not program.coordinates:
+        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log))
+        return
+    from plait.deployment.service.program import serve as serve_scores  # Starlette and uvicorn are slow to import
+
+    options = ServeOptions(
+        http, per_minute, most_ids, decimals, tls_certificate, tls_key, answer_within, insecure_anywhere
+    )
+    serve_scores(program.job, program.file, program.listen(), options, run, rows, watcher(log))
+
+
+@app.command()
+def token(
+    job_file: JobFile,
+    client: Annotated[str, typer.Option(help="Make a token for a client of this name; an old one is replaced.")] = "",
+    per_minute: Annotated[
+        int, typer.Option(help="How many ids this client may score per minute; 0 for no limit.")
+    ] = _DEFAULT.per_minute,
+    revoke: Annotated[str, typer.Option(help="Refuse the client of this name from now on.")] = "",
+    config: Config = None,
+) -> None:
+    """Make, list and revoke the tokens of clients. Once there is one, the service answers nobody without.
+
+    A token is shown once. Only its digest is kept. A running service notices a change within a second.
+    """
+    program = start(job_file, config=config)
+    if client and revoke:
+        raise ConfigError("a token must be made or revoked. Found both. Leave one out.")
+    tokens = Tokens(tokens_file(program.file))
+    if client:
+        typer.echo(tokens.make(client, per_minute))
+        typer.echo(f"{client}: {_rate(per_minute)}. It is not shown again. Its digest is in {tokens.path}", err=True)
+    elif revoke:
+        tokens.revoke(revoke)
+        typer.echo(f"{revoke}: refused from now on")
+    else:
+        for found in tokens.clients:
+            typer.echo(f"{found.name:24s} {_rate(found.per_minute):24s} made {found.made}")
+        if not len(tokens):
+            typer.echo("no tokens: the service answers everybody who reaches it")
+
+
+def _rate(per_minute: int) -> str:
+    return f"{per_minute} ids a minute" if per_minute else "no limit"

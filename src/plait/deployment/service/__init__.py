@@ -1,0 +1,1 @@
+"""The prediction service: HTTP at the coordinator, scores by all parties together."""

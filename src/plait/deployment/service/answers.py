@@ -1,0 +1,87 @@
+"""What the service says: one dataclass for each body, from which its OpenAPI document is made too."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, fields
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar
+
+
+@dataclass(frozen=True)
+class ScoresRequest:
+    """The ids of the rows to score."""
+
+    ids: list[str]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One row's score; null where a party gives none for it."""
+
+    id: str
+    score: float | None
+    probability: float | None = field(default=None, metadata={"optional": True})
+    missing: list[str] | None = field(default=None, metadata={"optional": True})
+    """The parties that gave no part of it."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One entry per id, in the order of the request, and the run whose model scored them."""
+
+    run: str
+    scores: list[Score]
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether the process answers."""
+
+    status: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Whether scores can be given now."""
+
+    status: str
+    run: str
+    absent: list[str]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, which parties are the reason, and the number of the request in the log."""
+
+    error: str
+    request: str = ""
+    parties: list[str] | None = field(default=None, metadata={"optional": True})
+
+
+Row = TypeVar("Row")
+
+
+class Lines(Generic[Row]):
+    """Many rows, one JSON object per line, that leave as they are made."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self.chunks = chunks
+
+
+class Refusal(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: HTTPStatus, reason: str, *parties: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.parties = list(parties)
+
+
+def plain_answer(answer: Any) -> Any:
+    """An answer as JSON knows it; optional fields that are empty are left out."""
+    if isinstance(answer, list):
+        return [plain_answer(item) for item in answer]
+    if not hasattr(answer, "__dataclass_fields__"):
+        return answer
+    values = ((f, getattr(answer, f.name)) for f in fields(answer))
+    return {f.name: plain_answer(v) for f, v in values if v is not None or not f.metadata.get("optional")}

@@ -1,0 +1,131 @@
+"""Connections to the service: many at once, none of them for long without a whole request.
+
+uvicorn speaks HTTP.  What it leaves open is closed here: a client that sends the head of a request slowly or never, and
+a crowd of such clients, which must not keep others out.
+"""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from plait._names import plain
+from plait.deployment.service.options import ServeOptions
+from plait.errors import ConfigError
+
+_LONGEST_HEAD = 10.0  # seconds for the head of a request, however slowly it comes
+_MOST_CONNECTIONS = 512  # at once, of all clients: files that a process may open are 1024 on many machines
+_KEEP_ALIVE = 30  # seconds that a connection may rest between two requests
+_LARGEST_HEAD = 1 << 14  # bytes of a head: far more than a token and a few headers
+_GRACE = 10  # seconds that requests which are under way have when the service ends
+
+
+class GuardedConnection(H11Protocol):
+    """One connection; those that wait for the rest of a head give way to new ones when there are too many."""
+
+    waiting: ClassVar[dict["GuardedConnection", None]] = {}
+    """Connections without a whole request, the oldest first."""
+
+    _watch: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > _MOST_CONNECTIONS:
+            crowded_out = next(iter(self.waiting), self)
+            crowded_out.transport.abort()
+        if not transport.is_closing():
+            self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self._watch is None and not self.transport.is_closing():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._stop_waiting()
+        super().on_response_complete()
+
+    def _wait(self) -> None:
+        self.waiting[self] = None
+        self._watch = self.loop.call_later(_LONGEST_HEAD, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        self.waiting.pop(self, None)
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, ended by SIGINT or SIGTERM once requests that are under way are answered."""
+
+    def __init__(self, app: Any, options: ServeOptions, note: Callable[[str], None]) -> None:
+        _report_to(note)
+        config = uvicorn.Config(
+            app,
+            http=GuardedConnection,
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=_GRACE,
+            h11_max_incomplete_event_size=_LARGEST_HEAD,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.key,
+        )
+        try:
+            config.load()
+        except (OSError, ValueError) as error:  # the files of the certificate
+            raise ConfigError(
+                f"--tls-certificate and --tls-key must be PEM files that belong together. Found: {error}."
+            ) from error
+        super().__init__(config)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        yield
+
+    def stop(self) -> None:
+        """Take no new requests and end; a second time without waiting for those that are under way."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def bind(options: ServeOptions) -> socket.socket:
+    """A socket that listens where the options say."""
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        return socket.create_server((options.host, options.port), family=family, backlog=256)
+    except OSError as error:
+        raise ConfigError(f"--http must be an address of this machine that is free. Found: {error}.") from error
+
+
+def _report_to(note: Callable[[str], None]) -> None:
+    """Let what uvicorn has to say become lines of our own log."""
+
+    class Reporter(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            note(plain(record.getMessage(), 200))
+
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers = [Reporter(logging.WARNING)]
+    logger.propagate = False

@@ -1,0 +1,168 @@
+"""The parties behind the service: every request asks all of them at once, and a new run takes over without a stop."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import numpy as np
+from scipy.special import expit
+
+from plait._types import Array
+from plait.deployment.job_file import Job
+from plait.deployment.run_folder import RunFolder
+from plait.deployment.score import LIMIT_REACHED, Scorers
+from plait.deployment.service.answers import Refusal, Score, Scores
+from plait.errors import ProtocolError, TransportError
+from plait.messages import Share
+from plait.transports.handshake import Query
+from plait.transports.queries import QueryDesk, QueryQueue
+from plait.transports.server import Hub
+
+_LONGEST_QUERY = 20.0  # seconds that a party which shows signs of life may take for one query
+_LONGEST_LOAD = 600.0  # seconds that parties may take to read their rows for another run
+
+
+@dataclass(frozen=True)
+class Model:
+    """The coordinator's part of one run's model."""
+
+    run: str
+    started: str
+    intercept: float
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> "Model":
+        status = folder.status
+        return cls(status.run, status.started, float(folder.model()["intercept"]))
+
+
+class Panel:
+    """All parties of a job, asked together.
+
+    Parameters
+    ----------
+    job : Job
+    model : Model
+        The run that is used first.
+    local : dict of Scorers
+        The parties in this process, by name.
+    hub : Hub
+        Where the other parties are connected.
+    decimals : int
+        Digits after the point of every score and probability.
+    silence : float
+        Seconds without a sign of life after which a party counts as away.
+    """
+
+    def __init__(
+        self, job: Job, model: Model, local: dict[str, Scorers], hub: Hub, decimals: int, silence: float
+    ) -> None:
+        self.model = model
+        self._job = job
+        self._local = local
+        self._hub = hub
+        self._decimals = decimals
+        self._silence = silence
+        self._queues = {name: QueryQueue(scorers.look_up) for name, scorers in local.items()}
+
+    @property
+    def present(self) -> dict[str, bool]:
+        """Which parties are here."""
+        desks = self._hub.by_id
+        return {name: name in self._local or desks[name].present for name in self._job.parties}
+
+    @property
+    def absent(self) -> list[str]:
+        """The parties that are not here now."""
+        return [name for name, here in self.present.items() if not here]
+
+    async def scores(self, ids: list[str]) -> Scores:
+        """Scores of these ids by all parties together; Refusal when one is away or has reached its limit."""
+        model = self.model
+        if absent := self.absent:
+            raise away(*absent)
+        try:
+            query = Query(ids, model.run)
+        except ProtocolError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+        asked = {name: self._ask(name, query) for name in self._job.parties}
+        shares = {name: await self._answer(name, future) for name, future in asked.items()}
+        return Scores(model.run, self._combined(model, ids, shares))
+
+    async def load(self, folder: RunFolder) -> None:
+        """Use another run from now on; requests that are under way end with the one before it."""
+        model = Model.of(folder)
+        remote = [asyncio.wrap_future(desk.load(model.run)) for desk in self._hub.by_id.values()]
+        for scorers in self._local.values():
+            await asyncio.to_thread(scorers.load, model.run)
+        async with asyncio.timeout(_LONGEST_LOAD):
+            for name, answer in zip(self._hub.by_id, remote, strict=True):
+                if problem := (await answer).problem:
+                    raise TransportError(f"party {name!r} must have run {model.run}. Found: {problem}")
+        self._hub.use_run(model.run)
+        self.model = model
+
+    def close(self) -> None:
+        """End the threads of the local parties."""
+        for queue in self._queues.values():
+            queue.close()
+        for scorers in self._local.values():
+            scorers.close()
+
+    def _ask(self, name: str, query: Query) -> "asyncio.Future[Share]":
+        ask: Callable[[Query], Future[Share]] = (self._queues.get(name) or self._hub.by_id[name]).ask
+        try:
+            return asyncio.wrap_future(ask(query))
+        except TransportError:
+            raise away(name) from None
+
+    async def _answer(self, name: str, future: "asyncio.Future[Share]") -> Share:
+        """One party's share; a party that gives no sign of life is not waited for."""
+        desk = self._hub.by_id.get(name)
+        deadline = time.monotonic() + _LONGEST_QUERY
+        while True:
+            done, _ = await asyncio.wait([future], timeout=_time_left(desk, self._silence))
+            try:
+                if done:
+                    return future.result()
+            except (TransportError, asyncio.CancelledError):
+                raise away(name) from None
+            if time.monotonic() > deadline or (desk is not None and not desk.present):
+                future.cancel()
+                raise away(name)
+
+    def _combined(self, model: Model, ids: Sequence[str], shares: dict[str, Share]) -> list[Score]:
+        limited = [name for name, share in shares.items() if (share.scalars == LIMIT_REACHED).any()]
+        if limited:
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"the limit of {_named(limited)} is reached. Wait.", *limited)
+        total = np.full(len(ids), model.intercept)
+        for name in self._job.parties:
+            vector = shares[name].vector
+            assert vector is not None
+            total += vector
+        probabilities = expit(total) if self._job.loss.classifies else None
+        return [self._shown(i, name, total, probabilities, shares) for i, name in enumerate(ids)]
+
+    def _shown(self, i: int, id_: str, total: Array, probabilities: Array | None, shares: dict[str, Share]) -> Score:
+        missing = [name for name, share in shares.items() if share.scalars[i] > 0]
+        if missing:
+            return Score(id_, None, missing=missing)
+        score = round(float(total[i]), self._decimals)
+        return Score(id_, score, None if probabilities is None else round(float(probabilities[i]), self._decimals))
+
+
+def away(*parties: str) -> Refusal:
+    """The answer while a party is not here."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"{_named(parties)} cannot be reached now. Try again.", *parties)
+
+
+def _named(parties: Sequence[str]) -> str:
+    return f"{'party' if len(parties) == 1 else 'parties'} {', '.join(parties)}"
+
+
+def _time_left(desk: QueryDesk | None, silence: float) -> float:
+    """Until when a party's silence says nothing."""
+    return silence if desk is None else max(0.01, desk.seen + silence - time.monotonic() + 0.001)

@@ -1,0 +1,130 @@
+"""`plait serve` at the coordinator: listen for parties and for clients, change to new runs, end in order."""
+
+import asyncio
+import contextlib
+import signal
+
+from plait.deployment.endpoints import Listen
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.progress import Progress
+from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
+from plait.deployment.score import SERVE, Scorer, Scorers, trained
+from plait.deployment.service.app import Door, Handlers
+from plait.deployment.service.connections import HttpServer, bind
+from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.panel import Model, Panel
+from plait.deployment.service.tokens import Tokens, tokens_file
+from plait.errors import PlaitError
+from plait.privacy.policy import check_covered
+from plait.transports.admission import Terms
+from plait.transports.handshake import Finished
+from plait.transports.server import Hub
+
+_LOOK = 2.0  # seconds between two looks for a newer run
+_FAREWELL = 2.0  # seconds for telling the parties that the service ends
+
+
+def serve(
+    job: Job, file: PartyFile, listen: Listen, options: ServeOptions, run: str, rows: str, progress: Progress
+) -> None:
+    """Answer HTTP requests until interrupted; a newer finished run takes over, unless `run` names one."""
+    check_covered(job.policy.uncovered(job.parties))
+    tokens = Tokens(tokens_file(file))
+    options.check_reach(bool(len(tokens)))
+    folder = trained(job, file, run)
+    model, key = Model.of(folder), new_run()[1]
+    remote = tuple(name for name in job.parties if name != file.name)
+    terms = Terms(
+        remote, job.digest, SERVE, model.run, key, 0, "", job.coordinator.patience, by_id=True,
+        silence=options.answer_within,
+    )  # fmt: skip
+    local = {}
+    if file.name in job.parties:
+        local[file.name] = Scorers(lambda name: Scorer(job, file, name, key, rows or file.data.score, SERVE), model.run)
+    hub = Hub(terms, lambda what, **facts: progress.event(what, facts))
+    panel = Panel(job, model, local, hub, options.decimals, options.answer_within)
+    try:
+        hub.open(listen.address, listen.security)
+        service = _Service(job, file, panel, Handlers(panel, options, tokens), progress, pinned=bool(run))
+        progress.say(f"model of run {model.run}, trained {model.started[:19]}")
+        asyncio.run(service.run(listen.address))
+    finally:
+        hub.finish(Finished(True, "the service was ended", {}), lambda _: None, _FAREWELL)
+        hub.close()
+        panel.close()
+
+
+class _Service:
+    """The HTTP server and what goes on beside it."""
+
+    def __init__(
+        self, job: Job, file: PartyFile, panel: Panel, handlers: Handlers, progress: Progress, pinned: bool
+    ) -> None:
+        self._job = job
+        self._file = file
+        self._panel = panel
+        self._handlers = handlers
+        self._progress = progress
+        self._pinned = pinned
+        self._unusable: set[str] = set()
+
+    async def run(self, address: str) -> None:
+        options, progress = self._handlers.options, self._progress
+        app = Door(self._handlers, progress).app()
+        server = HttpServer(app, options, lambda text: progress.event("http", {"text": text}))
+        with bind(options) as listening:
+            host, port = listening.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            where = f"{'https' if options.encrypted else 'http'}://{shown}:{port}/"
+            beside = [asyncio.create_task(self._announce(where, address)), asyncio.create_task(self._renew())]
+            try:
+                await server.serve(sockets=[listening])
+            finally:
+                for task in beside:
+                    task.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
+        progress.say("stopped: every request that was under way is answered")
+
+    async def _announce(self, where: str, address: str) -> None:
+        """Say who is missing, and when all are here."""
+        self._progress.say(f"listening on {where}")
+        told: list[str] = []
+        while absent := self._panel.absent:
+            if absent != told:
+                told = absent
+                self._progress.say(f"waiting for {', '.join(absent)} on {address}")
+            await asyncio.sleep(0.05)
+        self._progress.say(f"serving scores on {where}")
+
+    async def _renew(self) -> None:
+        """Change to the newest finished run of the job, now and then, or at SIGHUP."""
+        told = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, told.set)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(told.wait(), _LOOK)
+            if told.is_set():
+                self._unusable.clear()
+                told.clear()
+            newest = None if self._pinned else await asyncio.to_thread(self._newest)
+            if newest is not None and not self._panel.absent:
+                await self._load(newest)
+
+    def _newest(self) -> RunFolder | None:
+        """A finished run that is newer than the one in use, and was not refused before."""
+        try:
+            found = find_run(self._file.path(self._file.runs), COORDINATOR, self._job.digest, ("finished",))
+        except PlaitError:
+            return None  # a run folder that is being written, or that somebody is removing
+        if found is None or found.status.run in self._unusable or found.status.run <= self._panel.model.run:
+            return None
+        return found
+
+    async def _load(self, folder: RunFolder) -> None:
+        run, before = folder.status.run, self._panel.model.run
+        try:
+            await self._panel.load(folder)
+            self._progress.say(f"model of run {run} instead of {before}")
+        except (PlaitError, TimeoutError) as error:
+            self._unusable.add(run)
+            self._progress.say(f"still the model of run {before}: run {run} cannot be used: {error}")

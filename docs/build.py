@@ -1,14 +1,16 @@
 """Write the parts of the documentation that come from the code, and check the rest.
 
-python docs/build.py            write docs/cli.md and docs/reference/settings.md, check every link
+python docs/build.py            write docs/cli.md and docs/reference/, check every link
 python docs/build.py --parity   also measure the README's parity table anew
 python docs/build.py --check    write nothing; fail when one of these pages is stale or a link is dead
 """
 
+import ast
 import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -23,6 +25,8 @@ from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
 ROOT = Path(__file__).resolve().parent.parent
 CLI_PAGE = ROOT / "docs" / "cli.md"
 SETTINGS_PAGE = ROOT / "docs" / "reference" / "settings.md"
+MODULES_PAGE = ROOT / "docs" / "reference" / "modules.md"
+PACKAGE = ROOT / "src" / "plait"
 PARAMETER = re.compile(r"^(\w+) : (.+)\n((?:    .+\n?)+)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 PARITY = re.compile(r"(<!-- parity -->\n).*?(<!-- /parity -->)", re.DOTALL)
@@ -31,8 +35,12 @@ PARITY = re.compile(r"(<!-- parity -->\n).*?(<!-- /parity -->)", re.DOTALL)
 def cli_page() -> str:
     """The command reference: every command, its help and its options."""
     lines = ["<!-- Written by `make docs` from src/plait/cli. -->", "", "# Commands"]
+    panel = ""
     for name, command in commands(typer.main.get_command(app)):
-        lines += ["", f"## plait {name}", "", command.help or ""]
+        if " " not in name and command.rich_help_panel != panel:
+            panel = command.rich_help_panel
+            lines += ["", f"## {panel}"]
+        lines += ["", f"### plait {name}", "", command.help or ""]
         options = [p for p in command.params if "--help" not in p.opts]
         if options:
             lines += ["", "| option | default | meaning |", "|---|---|---|"]
@@ -43,8 +51,10 @@ def cli_page() -> str:
 
 
 def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command with its full name, those within groups after their group."""
-    for name, command in group.commands.items():
+    """Every command with its full name, as `plait --help` groups them; those within a group after their group."""
+    known = [(name, command) for name, command in group.commands.items() if not command.hidden]
+    panels = list(dict.fromkeys(command.rich_help_panel for _, command in known))
+    for name, command in sorted(known, key=lambda each: panels.index(each[1].rich_help_panel)):
         yield f"{before}{name}", command
         if hasattr(command, "commands"):
             yield from commands(command, f"{before}{name} ")
@@ -111,6 +121,44 @@ def toml(default: str) -> str:
     return words.get(default, default)
 
 
+def modules_page() -> str:
+    """Every module with the first paragraph of its docstring, package by package, the highest layer first."""
+    lines = [
+        "<!-- Written by `make docs` from the docstrings of src/plait. -->",
+        "",
+        "# Modules",
+        "",
+        "Every package with its modules. A package imports only from packages below it. What users import stands after",
+        "`Public`; all else may change from version to version.",
+    ]
+    for name in packages():
+        about, *more = first_words(PACKAGE / name / "__init__.py").split("\n\n")
+        public = [part for part in more if part.startswith("Public:")]
+        lines += ["", f"## plait.{name}", "", about, "", *public, "", "| module | what it is |", "|---|---|"]
+        for path in sorted((PACKAGE / name).rglob("*.py")):
+            if path.stem != "__init__":
+                module = ".".join(path.relative_to(PACKAGE / name).with_suffix("").parts)
+                lines.append(f"| `{module}` | {first_words(path).split(chr(10) * 2)[0].replace('|', '&#124;')} |")
+    lines += ["", "## plait", "", "Modules of their own at the top.", "", "| module | what it is |", "|---|---|"]
+    for path in sorted(PACKAGE.glob("*.py")):
+        if path.stem not in ("__init__", "__main__", "_version"):
+            lines.append(f"| `{path.stem}` | {first_words(path).split(chr(10) * 2)[0]} |")
+    return "\n".join(lines) + "\n"
+
+
+def packages() -> list[str]:
+    """The packages of plait in the order of the layers in pyproject.toml, the highest first."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    names = [name for layer in contracts[0]["layers"] for name in re.findall(r"\w+", layer)]
+    return [name for name in names if (PACKAGE / name).is_dir()]
+
+
+def first_words(path: Path) -> str:
+    """A module's docstring, each paragraph on one line."""
+    doc = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in doc.split("\n\n"))
+
+
 def dead_links() -> list[str]:
     """Every relative link in a Markdown page that leads nowhere."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -134,7 +182,7 @@ def write_parity() -> None:
 def main(options: list[str]) -> int:
     if "--parity" in options:
         write_parity()
-    pages = {CLI_PAGE: cli_page(), SETTINGS_PAGE: settings_page()}
+    pages = {CLI_PAGE: cli_page(), SETTINGS_PAGE: settings_page(), MODULES_PAGE: modules_page()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" not in options:
         for path in stale:

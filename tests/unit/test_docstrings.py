@@ -13,9 +13,8 @@ from plait import privacy
 from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
 
 PUBLIC = [
-    *(getattr(plait, name) for name in plait.__all__ if name not in ("__version__", "datasets")),
-    *(getattr(privacy, name) for name in privacy.__all__),
-    *(getattr(plait.datasets, name) for name in plait.datasets.__all__),
+    *(found for name in plait.__all__ if name != "__version__" and not inspect.ismodule(found := getattr(plait, name))),
+    *(getattr(module, name) for module in (privacy, plait.datasets, plait.tracking) for name in module.__all__),
     *JOB_SECTIONS.values(),
     *PARTY_SECTIONS.values(),
 ]

@@ -1,9 +1,14 @@
 """The public names are a promise: adding one is a decision, losing one breaks somebody."""
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import plait
 
@@ -46,3 +51,21 @@ def test_programs_that_need_no_estimator_do_not_wait_for_scikit_learn() -> None:
     code = "import sys, plait.cli; print('sklearn' in sys.modules or 'pandas' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+PACKAGES = sorted(path.parent.name for path in Path(plait.__file__).parent.glob("*/__init__.py"))
+
+
+def said_to_be_public(package: str) -> list[str]:
+    """The names in the paragraph `Public:` of a package's docstring."""
+    said = re.search(r"^Public: (.*?)(\n\n|\Z)", import_module(f"plait.{package}").__doc__ or "", re.S | re.M)
+    assert said is not None, f"plait.{package} does not say what is public"
+    return re.findall(r"plait\.(\w+)[,.]", said[1])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_says_what_is_public(package: str) -> None:
+    objects = {name: getattr(plait, name) for name in plait.__all__ if name != "__version__"}
+    homes = {name: found.__name__ if inspect.ismodule(found) else found.__module__ for name, found in objects.items()}
+    here = {name for name, home in homes.items() if home.startswith(f"plait.{package}.")}
+    assert set(said_to_be_public(package)) - {"privacy"} == here

@@ -1,6 +1,7 @@
 """`plait runs`, `plait show`, `plait forget`: the runs that a party keeps."""
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from plait._names import plain
 from plait.cli.options import Config, JobFile
 from plait.deployment.job_file import PartyFile, read_job, read_party
 from plait.deployment.run_folder import COORDINATOR
@@ -48,8 +50,8 @@ def show(job_file: JobFile, run: Run, name: Whose = "", config: Config = None, a
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
         return
-    for key, value in facts.items():
-        typer.echo(f"{key:14s} {json.dumps(value) if isinstance(value, dict | list) else value}")
+    for line in _readable(facts):
+        typer.echo(plain(line))
 
 
 def forget_run(
@@ -74,6 +76,26 @@ def forget_run(
 def _party(job_file: Path, name: str, config: Path | None) -> tuple[PartyFile, str]:
     job = read_job(job_file)
     return read_party(job_file, name or job.coordinator.name, config), name or COORDINATOR
+
+
+def _readable(facts: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    """One line per fact, and those of a section below its heading."""
+    width = max(map(len, facts), default=0) + 2
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            yield f"{before}{key}" if value else f"{before}{key:{width}s}none"
+            yield from _readable(value, before + "  ")
+        elif isinstance(value, list):
+            yield f"{before}{key:{width}s}{', '.join(map(_word, value))}"
+        elif value is not None and value != "":
+            yield f"{before}{key:{width}s}{_word(value)}"
+
+
+def _word(value: Any) -> str:
+    """A value as a person writes it: yes or no, six digits of a number, other things as they are."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _cells(summary: RunSummary, differing: dict[str, Any]) -> tuple[str, ...]:

@@ -1,1 +1,4 @@
-"""Reading, checking and preparing data."""
+"""Reading, checking and preparing tables.
+
+Public: plait.datasets.
+"""

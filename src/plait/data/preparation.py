@@ -84,6 +84,19 @@ class Preparation:
         matrix = sp.csr_matrix(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix, dtype=np.float64)
         return matrix, tuple(names)
 
+    def unseen(self, table: Table) -> list[str]:
+        """One sentence per text column with values that training did not have; these count as no value at all."""
+        sentences = []
+        for column, values in self.categories.items():
+            found = np.asarray(table.column(column)).astype(str)
+            new = found[~np.isin(found, values)]
+            if new.size:
+                sentences.append(
+                    f"column {column!r} has values in {new.size} of {found.size} rows that training did not have, like "
+                    f"{str(new[0])!r}. These rows are scored as if the column were empty."
+                )
+        return sentences
+
     def _transformed(self, matrix: Any) -> tuple[Any, list[str]]:
         """The number columns, those of the transformer last and under the names that it gives them."""
         if self.transformer is None:

@@ -23,12 +23,16 @@ from plait.errors import ConfigError, InputError, PrivacyError
 
 @dataclass(frozen=True)
 class Rows:
-    """A party's rows, ready to train on: ids, matrix (N, d), names of the columns, and how they were prepared."""
+    """A party's rows, ready to train on: ids, matrix (N, d), names of the columns, and how they were prepared.
+
+    `remarks` are sentences for the party's owner about values that training did not have.
+    """
 
     ids: tuple[str, ...]
     matrix: Any
     columns: tuple[str, ...]
     prepared: Preparation
+    remarks: tuple[str, ...] = ()
 
     @property
     def checksum(self) -> int:
@@ -79,7 +83,7 @@ def prepare_rows(file: PartyFile, table: Table, prepared: Preparation) -> Rows:
     """New rows through a preparation that was fitted before."""
     matrix, columns = prepared.apply(table)
     part = read_part(file.name, matrix)
-    return Rows(table.ids, part.matrix, columns, prepared)
+    return Rows(table.ids, part.matrix, columns, prepared, tuple(prepared.unseen(table)))
 
 
 def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:

@@ -271,7 +271,8 @@ def predict(
     digest = keyed_digest(table.ids, bytes.fromhex(key))
     try:
         for f in local:
-            scorers[f.name] = Scorer(job, f, status.run, key, rows if f is file and rows else f.data.score)
+            new_rows = rows if f is file and rows else f.data.score
+            scorers[f.name] = _told(Scorer(job, f, status.run, key, new_rows), f.name, progress)
         for name, scorer in scorers.items():
             if scorer.ready.ids != digest:
                 raise InputError(
@@ -316,7 +317,7 @@ def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, p
             for before in opened.values():
                 before.close()
             opened.clear()
-            opened[key] = _opened(job, file, welcome, rows or file.data.score, purpose)
+            opened[key] = _opened(job, file, welcome, rows or file.data.score, purpose, progress)
             progress.say(f"{file.name}: {opened[key].count} rows ready, model of run {welcome.run}")
         if purpose == SERVE:
             opened[key].load(welcome.run)
@@ -337,7 +338,17 @@ def help_score(job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, p
     progress.say(f"{file.name}: {finished.reason}")
 
 
-def _opened(job: Job, file: PartyFile, welcome: Welcome, rows: str, purpose: str) -> Scorer | Scorers:
-    if purpose == SERVE:
-        return Scorers(lambda run: Scorer(job, file, run, welcome.key, rows, SERVE), welcome.run)
-    return Scorer(job, file, welcome.run, welcome.key, rows)
+def _opened(
+    job: Job, file: PartyFile, welcome: Welcome, rows: str, purpose: str, progress: Progress
+) -> Scorer | Scorers:
+    def scorer(run: str) -> Scorer:
+        return _told(Scorer(job, file, run, welcome.key, rows, purpose), file.name, progress)
+
+    return Scorers(scorer, welcome.run) if purpose == SERVE else scorer(welcome.run)
+
+
+def _told(scorer: Scorer, party: str, progress: Progress) -> Scorer:
+    """The same scorer, once the party's owner has read what is remarkable about its rows."""
+    for remark in scorer.rows.remarks:
+        progress.say(f"{party}: {remark}")
+    return scorer

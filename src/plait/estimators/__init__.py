@@ -2,8 +2,10 @@
 
     minimise   sum_i w_i loss(z_i; y_i) / sum_i w_i + sum_m penalty_m(x_m),     z = X w + b
 
-alpha = 1 / (C N) gives the model of scikit-learn's LogisticRegression(C), and alpha = 1 / (C N) on the squared hinge
-that of LinearSVC(C), up to LinearSVC's penalty on the intercept.
+alpha = 1 / (C N) gives the model of scikit-learn's LogisticRegression(C).  On the squared hinge it gives that of
+LinearSVC(C), up to LinearSVC's penalty on the intercept.
+
+Public: plait.VerticalLogisticRegression, plait.VerticalRegression, plait.VerticalSVC.
 """
 
 from plait.estimators.classifiers import VerticalLogisticRegression, VerticalSVC

@@ -1,4 +1,7 @@
-"""Differential privacy for the rows of a party: mechanisms, exact costs and a ledger of what was spent."""
+"""Differential privacy for the rows of a party: mechanisms, exact costs and a ledger of what was spent.
+
+Public: all names below, as plait.privacy.NAME.
+"""
 
 from plait.privacy.accounting import (
     Accountant,

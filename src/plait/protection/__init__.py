@@ -11,4 +11,6 @@
     blind          the arithmetic of a third machine that sees only shuffled, sign-flipped numbers
 
 Nobody outside this project has reviewed the cryptography.  docs/protection.md says what it claims and what it does not.
+
+Public: nothing.  Use `plait.fit(protection=...)`.
 """

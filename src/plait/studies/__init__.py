@@ -1,1 +1,4 @@
-"""What the commands demo, parity and privacy compute and draw."""
+"""What the commands demo, parity and privacy compute and draw.
+
+Public: nothing.  Use `plait demo`, `plait parity`, `plait privacy preview` and `plait privacy attack`.
+"""

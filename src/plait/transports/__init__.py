@@ -1,4 +1,7 @@
-"""How messages travel between programs: gRPC over mutual TLS, frames, certificates."""
+"""How messages travel between programs: gRPC over mutual TLS, frames, certificates.
+
+Public: nothing.  Use `plait cert` and `plait doctor`.
+"""
 
 import os
 

@@ -18,11 +18,11 @@ class Forecast:
 
     Parameters
     ----------
-    rate : float or None
+    rate : float or None, default=None
         Rounds a second; None before the second round.
-    rounds_expected : int or None
+    rounds_expected : int or None, default=None
         How many rounds there will be in all, where the residuals fall steadily; None where that cannot be told.
-    seconds_left : float or None
+    seconds_left : float or None, default=None
         How long they take.
     """
 

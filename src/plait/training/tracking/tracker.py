@@ -23,9 +23,9 @@ class RunFacts:
         The rows that are trained on.
     method : str
         The method and its options, as Python writes them.
-    max_rounds : int
+    max_rounds : int, default=200
         The run ends after so many rounds at the latest.
-    tol : float
+    tol : float, default=1e-06
         The run ends when its gap or its residuals are at or below this.
     party : str, default=""
         Whose view this is; empty where one process holds all parties.

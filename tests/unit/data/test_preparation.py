@@ -1,0 +1,37 @@
+"""How a party's columns become numbers."""
+
+import numpy as np
+import pytest
+
+from plait.data import preparation
+from plait.data.preparation import PrepareOptions
+from plait.data.tables import Table
+from plait.errors import InputError
+
+
+def table(towns: list[str], ages: list[float]) -> Table:
+    ids = tuple(map(str, range(len(towns))))
+    return Table(ids, np.array(ages)[:, None], ("age",), {"town": np.array(towns, dtype=object)})
+
+
+OPTIONS = PrepareOptions(one_hot=("town",))
+
+
+def test_a_value_that_training_did_not_have_is_named_and_counts_as_no_value() -> None:
+    fitted = preparation.fit(table(["Ulm", "Bonn", "Ulm"], [30.0, 40.0, 50.0]), OPTIONS, ())
+    new = table(["Bonn", "Paris", "Rome"], [20.0, 21.0, 22.0])
+    matrix, names = fitted.apply(new)
+    assert names == ("age", "town=Bonn", "town=Ulm")
+    np.testing.assert_array_equal(matrix, [[20, 1, 0], [21, 0, 0], [22, 0, 0]])
+    (sentence,) = fitted.unseen(new)
+    assert "'town' has values in 2 of 3 rows that training did not have, like 'Paris'" in sentence
+
+
+def test_values_that_training_had_need_no_remark() -> None:
+    fitted = preparation.fit(table(["Ulm", "Bonn"], [30.0, 40.0]), OPTIONS, ())
+    assert fitted.unseen(table(["Bonn", "Bonn"], [1.0, 2.0])) == []
+
+
+def test_text_that_is_not_one_hot_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match="one_hot"):
+        preparation.fit(table(["Ulm", "Bonn"], [30.0, 40.0]), PrepareOptions(), ())

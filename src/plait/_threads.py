@@ -5,8 +5,9 @@ in each, everything small gets several times slower.
 """
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _KEPT_BYTES = (32 << 20) - (1 << 16)  # bytes: glibc learns to keep freed blocks up to 32 MiB; 64 KiB are for its head
@@ -62,3 +64,19 @@ def _cores() -> int:
 @cache
 def _helpers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_cores(), "plait-half")
+
+
+def in_order(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """What `work` gives for every item, in their order; one item more than there are cores is under way at a time."""
+    waiting: deque[Future[T]] = deque()
+    pool, most = _helpers(), _cores() + 1
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for one in waiting:
+            one.cancel()

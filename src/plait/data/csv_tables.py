@@ -1,55 +1,184 @@
-"""CSV files, read in blocks of rows: a column of numbers never exists as texts."""
+"""CSV files as a stream of typed columns.
+
+The file is cut into pieces of whole rows.  A piece is converted column by column: by pyarrow where it is installed, on
+all cores, else by NumPy.  A piece that neither takes, say for marks between thousands, is read cell by cell, with the
+same result; so are the row and the value that an error names.
+"""
 
 import csv
-from collections.abc import Collection, Iterator, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from plait._threads import in_order
 from plait.data.csv_format import CsvFormat, detect
+from plait.data.csv_pieces import Piece, pieces_of
+from plait.data.sources import Batch, Kind, Kinds, NotANumber
+from plait.data.texts import Coded, Texts
 from plait.errors import InputError
 
 MISSING = frozenset({"", "na", "nan", "null", "none", "n/a"})
-_BLOCK_ROWS = 10_000  # rows that are texts at a time: some MB, and long enough for NumPy to convert a column at once
+_MISSING_WRITTEN = [form(word) for word in sorted(MISSING) for form in (str.lower, str.upper, str.title)] + ["NaN"]
+_EXACT_ROWS = 10_000  # rows that are Python texts at a time: some MB
+_GUESS_ROWS = 1_000  # rows that show what a column holds
 
 
-def read_columns(path: Path, form: CsvFormat, texts: Collection[str] = ()) -> dict[str, Any]:
-    """Every column (N,): float64 with NaN for missing numbers, or texts where some value is not a number.
+@dataclass(frozen=True)
+class CsvSource:
+    """A CSV file."""
 
-    `texts` names columns that stay texts whatever they look like.  A column that turns out to hold texts is read again.
-    """
-    names = header_of(path, form)
-    found: dict[str, list[Any]] = {name: [] for name in names}
-    again: set[str] = set()
-    for block in _blocks(path, form):
-        for name, values in zip(names, zip(*block, strict=True), strict=True):
-            if name in again:
-                continue
-            read = np.array(values) if name in texts else as_numbers(values, form)
-            if read is None:
-                again.add(name)
-                found[name].clear()
+    path: Path
+    form: CsvFormat
+    rows: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(next(rows_of(self.path, self.form)))
+
+    def guess(self) -> dict[str, Kind]:
+        rows = list(islice(rows_of(self.path, self.form), 1, _GUESS_ROWS + 1))
+        columns = zip(self.columns, zip(*rows, strict=True), strict=True)
+        return {name: "category" if as_numbers(cells, self.form) is None else "number" for name, cells in columns}
+
+    def batches(self, kinds: Kinds) -> Iterator[Batch]:
+        done = 0
+        try:
+            for piece, batch in in_order(lambda piece: (piece, self._fast(piece, kinds)), self._pieces()):
+                if batch is None and not piece.regular:
+                    break
+                for ready in self._exact_piece(piece, kinds, done) if batch is None else (batch,):
+                    done += ready.rows
+                    yield ready
             else:
-                found[name].append(read)
-    late = read_texts(path, form, [name for name in names if name in again])
-    return {name: late[name] if name in late else np.concatenate(found[name]) for name in names}
+                if not done:
+                    raise _no_row(self.path, len(self.columns))
+                return
+        except UnicodeError as error:
+            raise _unreadable(self.path, self.form, error) from error
+        yield from self._exact(islice(rows_of(self.path, self.form), done + 1, None), kinds, done)
+
+    def _pieces(self) -> Iterator[Piece]:
+        _ = self.columns  # a header that cannot be used is refused first
+        return pieces_of(self.path, self.form)
+
+    def _fast(self, piece: Piece, kinds: Kinds) -> Batch | None:
+        """The piece's columns, whole; None where it takes a closer look."""
+        if not piece.regular or piece.gaps or self.form.thousands:
+            return None
+        try:
+            import pyarrow
+        except ImportError:
+            return _by_numpy(piece, self.columns, kinds, self.form)
+        try:
+            return _by_arrow(piece, self.columns, kinds, self.form)
+        except pyarrow.ArrowInvalid:
+            return None
+
+    def _exact_piece(self, piece: Piece, kinds: Kinds, done: int) -> Iterator[Batch]:
+        text = io.StringIO(piece.data.decode(), newline="")
+        rows = csv.reader(text, delimiter=self.form.separator, quotechar=self.form.quote)
+        try:
+            yield from self._exact(_checked(self.path, rows, len(self.columns), done), kinds, done)
+        except csv.Error as error:
+            raise _unreadable(self.path, self.form, error) from error
+
+    def _exact(self, rows: Iterator[list[str]], kinds: Kinds, done: int) -> Iterator[Batch]:
+        """Cell by cell."""
+        while block := list(islice(rows, _EXACT_ROWS)):
+            cells = dict(zip(self.columns, zip(*block, strict=True), strict=True))
+            yield _from_cells({name: cells[name] for name in kinds}, kinds, self.form, f"{self.name}, line", done + 2)
+            done += len(block)
 
 
-def read_texts(path: Path, form: CsvFormat, names: Sequence[str]) -> dict[str, Any]:
-    """These columns (N,) as the texts that stand in the file."""
-    if not names:
-        return {}
-    header = header_of(path, form)
-    places = [header.index(name) for name in names]
-    blocks = [[np.array([row[place] for row in block]) for place in places] for block in _blocks(path, form)]
-    return {name: np.concatenate(parts) for name, parts in zip(names, zip(*blocks, strict=True), strict=True)}
+def _by_arrow(piece: Piece, columns: tuple[str, ...], kinds: Kinds, form: CsvFormat) -> Batch:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    from plait.data.arrow_tables import from_arrow
+
+    types = {"number": pa.float64(), "category": pa.dictionary(pa.int32(), pa.utf8()), "text": pa.large_utf8()}
+    table = arrow_csv.read_csv(
+        pa.BufferReader(piece.data),
+        arrow_csv.ReadOptions(use_threads=False, block_size=len(piece.data) + 1, column_names=list(columns)),
+        arrow_csv.ParseOptions(
+            delimiter=form.separator,
+            quote_char=form.quote,
+            newlines_in_values=piece.quoted,
+            ignore_empty_lines=False,
+        ),
+        arrow_csv.ConvertOptions(
+            column_types={name: types[kind] for name, kind in kinds.items()},
+            include_columns=list(kinds) or [columns[0]],
+            null_values=_MISSING_WRITTEN,
+            decimal_point=form.decimal,
+        ),
+    )
+    return from_arrow(table.combine_chunks(), kinds, "", 0)
 
 
-def header_of(path: Path, form: CsvFormat) -> list[str]:
-    """The names of the columns."""
-    return next(rows_of(path, form))
+def _by_numpy(piece: Piece, columns: tuple[str, ...], kinds: Kinds, form: CsvFormat) -> Batch | None:
+    """Numbers at the speed of NumPy's own reader; None for rows with quotes or of different lengths."""
+    if piece.quoted or not piece.even(form.separator, len(columns)):
+        return None
+    text = piece.data.decode()
+    numbers = [name for name, kind in kinds.items() if kind == "number"]
+    found: dict[str, Any] = {}
+    if numbers:
+        read = _load(text, form, [columns.index(name) for name in numbers])
+        if read is None or read.shape[0] != piece.rows:
+            return None
+        found = {name: read[:, j] for j, name in enumerate(numbers)}
+    others = {name: columns.index(name) for name, kind in kinds.items() if kind != "number"}
+    lines = _lines(text) if others else []
+    cells = {name: [line.split(form.separator, at + 1)[at] for line in lines] for name, at in others.items()}
+    rest = _from_cells(cells, {name: kinds[name] for name in others}, form, "", 0)
+    return Batch(piece.rows, found, rest.categories, rest.texts)
+
+
+def _load(text: str, form: CsvFormat, places: list[int]) -> Any:
+    """These columns (n, p); None where some cell is not a number, nor empty."""
+    between = form.separator
+    if form.decimal != ".":
+        text = text.replace(form.decimal, ".")
+    for _ in range(2):  # two empty cells in a row share a separator
+        text = text.replace(f"{between}{between}", f"{between}nan{between}")
+    text = text.replace(f"{between}\n", f"{between}nan\n").replace(f"\n{between}", f"\nnan{between}")
+    text = f"nan{text}" if text.startswith(between) else text
+    try:
+        return np.loadtxt(_lines(text), delimiter=between, usecols=places, ndmin=2, comments=None)
+    except ValueError:
+        return None
+
+
+def _lines(text: str) -> list[str]:
+    """Rows end in newlines only; other characters that end lines are part of a field."""
+    return text.removesuffix("\n").split("\n")
+
+
+def _from_cells(cells: Mapping[str, Sequence[str]], kinds: Kinds, form: CsvFormat, where: str, first: int) -> Batch:
+    """Texts that stand in a file, each column in its kind."""
+    numbers, categories, texts = {}, {}, {}
+    for name, values in cells.items():
+        if kinds[name] == "category":
+            categories[name] = Coded.of(values)
+        elif kinds[name] == "text":
+            texts[name] = Texts.of(values)
+        else:
+            numbers[name] = as_numbers(values, form)
+            if numbers[name] is None:
+                at = next(i for i, value in enumerate(values) if as_numbers([value], form) is None)
+                raise NotANumber(f"{where} {first + at}", name, values[at])
+    return Batch(len(next(iter(cells.values()), ())), numbers, categories, texts)
 
 
 def as_numbers(values: Sequence[Any], form: CsvFormat | None = None) -> Any:
@@ -73,33 +202,38 @@ def _number(value: Any, form: CsvFormat) -> float:
     return float(value)
 
 
-def _blocks(path: Path, form: CsvFormat) -> Iterator[list[list[str]]]:
-    rows = rows_of(path, form)
-    next(rows)
-    while block := list(islice(rows, _BLOCK_ROWS)):
-        yield block
-
-
 def rows_of(path: Path, form: CsvFormat) -> Iterator[list[str]]:
     """The header, then the rows, each as long as the header."""
     encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
-    number = 1
+    empty = True
     try:
         with path.open(newline="", encoding=encoding) as file:
             reader = csv.reader(file, delimiter=form.separator, quotechar=form.quote)
             header = next(reader, [])
             _check_header(path, header, form)
             yield header
-            for number, row in enumerate(reader, start=2):
-                if len(row) != len(header):
-                    raise InputError(f"{path.name}, line {number} must have {len(header)} fields. Found {len(row)}.")
+            for row in _checked(path, reader, len(header)):
+                empty = False
                 yield row
     except (UnicodeError, csv.Error) as error:
-        raise InputError(
-            f"{path.name} must be a CSV file in {form.encoding.upper()}. Found: {error}. {_hint(path, form)}"
-        ) from error
-    if number == 1:
-        raise InputError(f"{path.name} must have a header and at least one row. Found {len(header)} fields and no row.")
+        raise _unreadable(path, form, error) from error
+    if empty:
+        raise _no_row(path, len(header))
+
+
+def _checked(path: Path, rows: Any, width: int, done: int = 0) -> Iterator[list[str]]:
+    for number, row in enumerate(rows, start=done + 2):
+        if len(row) != width:
+            raise InputError(f"{path.name}, line {number} must have {width} fields. Found {len(row)}.")
+        yield row
+
+
+def _no_row(path: Path, width: int) -> InputError:
+    return InputError(f"{path.name} must have a header and at least one row. Found {width} fields and no row.")
+
+
+def _unreadable(path: Path, form: CsvFormat, error: Exception) -> InputError:
+    return InputError(f"{path.name} must be a CSV file in {form.encoding.upper()}. Found: {error}. {_hint(path, form)}")
 
 
 def _check_header(path: Path, header: list[str], form: CsvFormat) -> None:

@@ -1,7 +1,7 @@
 """What the columns of a file seem to be: the id, the label, numbers, categories, and what is better left out."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat, detect
 from plait.data.csv_tables import MISSING, as_numbers, rows_of
+from plait.data.sources import Batch, Kinds
 from plait.data.tables import read_table
 from plait.errors import InputError
 
@@ -64,13 +66,21 @@ def guess_columns(path: Path, labelled: bool) -> Guess:
     return Guess(form, names, id_column, label, _positive(sample, label, numbers), missing, tuple(one_hot), drop)
 
 
+class _Beginning(ParquetSource):
+    """The first rows of Parquet files."""
+
+    def batches(self, kinds: Kinds) -> Iterator[Batch]:
+        yield from islice(super().batches(kinds), 1)
+
+
 def _sample(path: Path) -> tuple[CsvFormat, dict[str, list[str]]]:
     """The first rows of every column as texts."""
     if path.suffix.lower() == ".csv":
         form = detect(path)
         header, *rows = islice(rows_of(path, form), _SAMPLE_ROWS + 1)
         return form, {name: list(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
-    table = read_table(path)
+    first_rows_do = path.is_dir() or path.suffix.lower() == ".parquet"
+    table = read_table(_Beginning(path)) if first_rows_do else read_table(path)
     shown: dict[str, Any] = {name: table.column(name)[:_SAMPLE_ROWS] for name in (*table.names, *table.texts)}
     texts = {name: ["" if v != v else f"{v:g}" if isinstance(v, float) else str(v) for v in column.tolist()]
              for name, column in shown.items()}  # fmt: skip

@@ -9,7 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._types import Array
+from plait.data.arrow_tables import StreamSource
 from plait.data.row_index import check_index
+from plait.data.sources import Kind, NotANumber, Source
+from plait.data.tables import read_table
 from plait.errors import DataTypeError, InputError
 from plait.problem.features import Features
 
@@ -58,9 +61,11 @@ def read_parts(parts: Any) -> tuple[Part, ...]:
 
 
 def read_part(name: str, table: Any, columns: tuple[str, ...] = ()) -> Part:
-    """One party's table: NumPy, SciPy sparse, pandas or polars; `columns` names the columns of one without names."""
+    """One party's table: NumPy, SciPy sparse, pandas, polars or Arrow; `columns` names those of one without names."""
     if isinstance(table, Part):
         return table
+    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "to_numpy"):
+        table, columns = _streamed(name, table)
     columns = columns or _column_names(table)
     matrix = sound_csr(f"party {name!r}", table) if sp.issparse(table) else _as_dense(name, table, columns)
     rows, width = matrix.shape
@@ -71,6 +76,22 @@ def read_part(name: str, table: Any, columns: tuple[str, ...] = ()) -> Part:
     part = Part(name, matrix, columns or tuple(str(j) for j in range(width)))
     _check_finite(part)
     return part
+
+
+def _streamed(name: str, table: Any) -> tuple[Array, tuple[str, ...]]:
+    """A table that another library gives as an Arrow C stream, batch by batch: its numbers (N, d), and their names."""
+    try:
+        read = read_table(StreamSource(table, f"party {name!r}"), choose=_all_numbers, strict=True)
+    except NotANumber as error:
+        raise InputError(
+            f"party {name!r} must bring numbers. Column {error.column!r} cannot be read as numbers. Encode it first, "
+            "say one column per value."
+        ) from error
+    return read.numbers, read.names
+
+
+def _all_numbers(source: Source) -> dict[str, Kind]:
+    return dict.fromkeys(source.columns, "number")
 
 
 def in_columns(part: Part, width: int, columns: tuple[str, ...]) -> Any:

@@ -14,8 +14,13 @@ import scipy.sparse as sp
 from plait._files import read_json, write_atomically, write_json
 from plait._types import Array
 from plait.data import transformers
+from plait.data.csv_tables import as_numbers
+from plait.data.sources import REMEDY, Kind, Source
+from plait.data.statistics import Statistics, gather
 from plait.data.tables import Table
+from plait.data.texts import Coded
 from plait.errors import ConfigError, InputError
+from plait.problem.row_blocks import row_blocks
 
 
 @dataclass(frozen=True)
@@ -72,17 +77,37 @@ class Preparation:
 
     def apply(self, table: Table) -> tuple[Any, tuple[str, ...]]:
         """The matrix (N, d) and the names of its columns."""
-        matrix, names = self._transformed(self._scaled(_pick(table, self.numbers)))
-        encoded = []
+        names = tuple(f"{column}={value}" for column, values in self.categories.items() for value in values)
+        if self.transformer is not None or sp.issparse(table.numbers):
+            matrix, numbers = self._transformed(self._scaled(_pick(table, self.numbers)))
+            return _beside(matrix, self._encoded(table, slice(None))), (*numbers, *names)
+        if self._idle and self.numbers == table.names:
+            return table.numbers, self.numbers
+        width = len(self.numbers)
+        matrix = np.empty((table.rows, width + len(names)), table.numbers.dtype)
+        for rows, block in row_blocks(_pick(table, self.numbers) if width else np.empty((table.rows, 0))):
+            matrix[rows, :width] = self._scaled(block)
+            matrix[rows, width:] = self._encoded(table, rows)
+        return matrix, (*self.numbers, *names)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether every number stays as it is."""
+        moved = self.shift.any() or (self.factor != 1).any() or np.isfinite(self.bound)
+        return not (moved or self.categories or np.isfinite(self.fill).any())
+
+    def _encoded(self, table: Table, rows: slice) -> Array:
+        """One column of zeros and units for every category (n, c)."""
+        columns = []
         for column, values in self.categories.items():
-            found = np.asarray(table.column(column)).astype(str)
-            encoded.append(self.unit * (found[:, None] == np.array(values)[None, :]))
-            names += [f"{column}={value}" for value in values]
-        if encoded:
-            stack = sp.hstack if sp.issparse(matrix) else np.hstack
-            matrix = stack([matrix, *encoded])
-        matrix = sp.csr_matrix(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix, dtype=np.float64)
-        return matrix, tuple(names)
+            found = _category(table, column, rows)
+            places = {value: j for j, value in enumerate(values)}
+            at = np.array([places.get(v, places.get(_as_number(v), -1)) for v in found.values] or [-1])[found.codes]
+            encoded = np.zeros((at.size, len(values)))
+            encoded[np.flatnonzero(at >= 0), at[at >= 0]] = self.unit
+            columns.append(encoded)
+        count = len(range(*rows.indices(table.rows)))
+        return np.hstack(columns) if columns else np.empty((count, 0))
 
     def unseen(self, table: Table) -> list[str]:
         """One sentence per text column with values that training did not have; these count as no value at all."""
@@ -156,23 +181,24 @@ def load(folder: Path) -> Preparation:
 
 def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only: tuple[str, ...] = ()) -> Preparation:
     """Fit on a party's own rows; `leave_out` names labels and dropped columns, `only` those to use (empty for all)."""
-    wanted = _wanted(table, leave_out, only)
+    wanted = _wanted((*table.names, *table.texts), leave_out, only)
     categories = {name: _values(table, name, options) for name in options.one_hot}
     for name in wanted:
         if name in table.texts and name not in categories:
-            raise InputError(
-                f"column {name!r} must hold numbers. Found texts, like {table.texts[name][0]!r}. "
-                "List it in prepare.one_hot, or in data.drop."
-            )
+            example = table.texts[name].values[table.texts[name].codes[0]]
+            raise InputError(f"column {name!r} must hold numbers. Found texts, like {example!r}. {REMEDY}")
     numbers = tuple(name for name in wanted if name not in categories)
     matrix = _pick(table, numbers)
-    fill = _filling(matrix, numbers, options.impute)
-    if not sp.issparse(matrix):
-        matrix = np.where(np.isnan(matrix), fill[None, :], matrix)
+    if sp.issparse(matrix):
+        fill, known = np.zeros(len(numbers)), None
+    else:
+        known = gather(matrix)
+        fill = _filling(matrix, known, numbers, options.impute)
+        known = known.filled(fill)
     if options.scale == "ranges":
         fitted = _by_ranges(matrix, numbers, fill, categories, options.ranges)
     else:
-        fitted = Preparation(numbers, fill, *_scaling(matrix, options.scale), categories)
+        fitted = Preparation(numbers, fill, *_scaling(matrix, known, options.scale), categories)
     if not options.transformer:
         return fitted
     unknown = [name for name in options.transform if name not in numbers]
@@ -187,9 +213,40 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
     return replace(fitted, transformer=transformer, transformed=chosen)
 
 
+def kinds_wanted(
+    source: Source, options: PrepareOptions, leave_out: tuple[str, ...], only: tuple[str, ...] = ()
+) -> dict[str, Kind]:
+    """How the columns of a source are wanted for `fit`: those that are left out are not even read."""
+    wanted = _wanted(source.columns, leave_out, only)
+    return {name: "category" if name in options.one_hot else "number" for name in [*wanted, *options.one_hot]}
+
+
 def _values(table: Table, name: str, options: PrepareOptions) -> tuple[str, ...]:
     given = options.categories.get(name)
-    return tuple(sorted(set(map(str, table.column(name))))) if given is None else tuple(map(str, given))
+    return tuple(sorted(_category(table, name, slice(None)).present)) if given is None else tuple(map(str, given))
+
+
+def _category(table: Table, name: str, rows: slice) -> Coded:
+    """Some rows of a column as texts, a number as Python writes it."""
+    if name in table.texts:
+        return table.texts[name][rows]
+    table.need(name)
+    column = table.numbers[rows][:, [table.names.index(name)]]
+    dense = np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
+    values, codes = np.unique(dense, return_inverse=True)
+    return Coded(tuple(str(float(value)) for value in values), codes.astype(np.int32))
+
+
+def _as_number(text: str) -> str:
+    """The text as that of a number, where it is one: 1 stands for 1.0."""
+    read = as_numbers([text])
+    return text if read is None else str(float(read[0]))
+
+
+def _beside(matrix: Any, encoded: Array) -> Any:
+    if encoded.shape[1]:
+        matrix = sp.hstack([matrix, encoded]) if sp.issparse(matrix) else np.hstack([matrix, encoded])
+    return sp.csr_matrix(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix, dtype=np.float64)
 
 
 def _by_ranges(
@@ -214,8 +271,7 @@ def _by_ranges(
     return Preparation(numbers, fill, (low + high) / 2, 2 * unit / (high - low), categories, bound=unit, unit=unit)
 
 
-def _wanted(table: Table, leave_out: tuple[str, ...], only: tuple[str, ...]) -> list[str]:
-    known = (*table.names, *table.texts)
+def _wanted(known: tuple[str, ...], leave_out: tuple[str, ...], only: tuple[str, ...]) -> list[str]:
     for name in (*only, *leave_out):
         if name and name not in known:
             raise InputError(f"the file must have a column {name!r}. Found {', '.join(known)}.")
@@ -231,42 +287,48 @@ def _pick(table: Table, names: tuple[str, ...]) -> Any:
     return table.numbers[:, [table.names.index(name) for name in names]]
 
 
-def _filling(matrix: Any, names: tuple[str, ...], how: str) -> Array:
-    width = matrix.shape[1]
-    if sp.issparse(matrix) or how == "zero":
+def _filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
+    width = len(names)
+    if how == "zero":
         return np.zeros(width)
-    absent = np.isnan(matrix)
     if how == "none":
-        columns = np.flatnonzero(absent.any(axis=0))
+        columns = np.flatnonzero(known.missing)
         if columns.size:
-            row = int(np.flatnonzero(absent[:, columns[0]])[0])
+            row = int(known.first_missing[columns[0]])
             raise InputError(
                 f"column {names[columns[0]]!r} must have no missing numbers. Found one in row {row + 1}. "
                 'Set prepare.impute = "mean", "median" or "zero".'
             )
         return np.full(width, np.nan)
-    empty = np.flatnonzero(absent.all(axis=0))
+    empty = np.flatnonzero(known.count == 0)
     if empty.size:
         raise InputError(f"column {names[empty[0]]!r} must hold some numbers. Found none. List it in data.drop.")
-    return np.nanmean(matrix, axis=0) if how == "mean" else np.nanmedian(matrix, axis=0)
+    if how == "mean":
+        return known.mean
+    return np.array([np.nanmedian(np.asarray(matrix[:, [j]], dtype=np.float64)) for j in range(width)])
 
 
-def _scaling(matrix: Any, how: str) -> tuple[Array, Array]:
-    """shift and factor with  scaled = (x - shift) * factor;  constant columns keep a factor of 1."""
+def _scaling(matrix: Any, known: Statistics | None, how: str) -> tuple[Array, Array]:
+    """shift and factor with  scaled = (x - shift) * factor;  constant columns keep a factor of 1.
+
+    known   the statistics of a dense matrix, None for a sparse one
+    """
     width = matrix.shape[1]
     shift = np.zeros(width)
     if how == "none" or width == 0:
         return shift, np.ones(width)
-    if sp.issparse(matrix) and how != "maxabs":
-        raise InputError(f'sparse data must be scaled by "maxabs" or "none". Found {how!r}, which would make it dense.')
-    if how == "maxabs":
-        spread = np.abs(matrix).max(axis=0)
-        spread = spread.toarray().ravel() if sp.issparse(spread) else spread
+    if known is None:
+        if how != "maxabs":
+            raise InputError(
+                f'sparse data must be scaled by "maxabs" or "none". Found {how!r}, which would make it dense.'
+            )
+        spread = np.abs(matrix).max(axis=0).toarray().ravel()
+    elif how == "maxabs":
+        spread = np.fmax(np.abs(known.low), np.abs(known.high))
     elif how == "minmax":
-        shift = matrix.min(axis=0)
-        spread = matrix.max(axis=0) - shift
+        shift, spread = known.low, known.high - known.low
     else:
-        shift, spread = matrix.mean(axis=0), matrix.std(axis=0)
+        shift, spread = known.mean, known.deviation
     return shift, 1 / np.where(spread > 0, spread, 1.0)
 
 

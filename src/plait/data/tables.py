@@ -1,9 +1,9 @@
-"""Read a party's file: CSV, Parquet, LIBSVM or NumPy, into numbers, texts and ids."""
+"""Read a party's table, from a file, a folder or a query, into numbers, texts and ids."""
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,83 +12,126 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._names import plain
+from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat
-from plait.data.csv_tables import as_numbers, header_of, read_columns, read_texts
+from plait.data.csv_tables import CsvSource, as_numbers
+from plait.data.matrix_writer import MatrixWriter
+from plait.data.sources import Batch, Kind, NotANumber, Source
+from plait.data.texts import Coded, RowNumbers, Texts
 from plait.errors import InputError, PlaitError
 
-Reader = Callable[[Path, tuple[str, ...], CsvFormat], Any]
+Chooser = Callable[[Source], dict[str, Kind]]
+"""Which columns are wanted, and in which kind."""
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows with ids; numbers (N, p) dense or CSR with NaN for missing; texts by column."""
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     numbers: Any
     names: tuple[str, ...]
-    texts: dict[str, Any]
+    texts: dict[str, Coded]
 
     @property
     def rows(self) -> int:
         return int(self.numbers.shape[0])
 
-    def pick(self, rows: Any, ids: tuple[str, ...]) -> "Table":
+    def pick(self, rows: Any, ids: Sequence[str]) -> "Table":
         """These rows (n,) in this order, under these ids."""
         return Table(ids, self.numbers[rows], self.names, {name: texts[rows] for name, texts in self.texts.items()})
 
     def column(self, name: str) -> Any:
         """One column, (N,), of numbers or texts."""
         if name in self.texts:
-            return self.texts[name]
-        if name not in self.names:
-            raise InputError(f"the file must have a column {name!r}. Found {', '.join((*self.names, *self.texts))}.")
+            return self.texts[name].array()
+        self.need(name)
         column = self.numbers[:, [self.names.index(name)]]
         return np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
 
+    def need(self, name: str) -> None:
+        """InputError where there is no such column."""
+        if name not in self.names and name not in self.texts:
+            raise InputError(f"the file must have a column {name!r}. Found {', '.join((*self.names, *self.texts))}.")
+
 
 def read_table(
-    path: Path, id_columns: str | tuple[str, ...] = (), distinct: bool = True, form: CsvFormat | None = None
+    place: Path | Source,
+    id_columns: str | tuple[str, ...] = (),
+    distinct: bool = True,
+    form: CsvFormat | None = None,
+    choose: Chooser | None = None,
+    strict: bool = False,
 ) -> Table:
-    """A file by its extension; without id columns the rows are numbered; `distinct` refuses repeated ids.
+    """A table; without id columns the rows are numbered; `distinct` refuses repeated ids.
 
-    `form` says how a CSV file is written.
+    place    a file or folder, by its extension, or a source
+    form     how a CSV file is written
+    choose   the columns that are wanted, and how; by default all, as numbers where they are numbers
+    strict   refuse a column that is wanted as numbers and holds a text; else it is read as texts
     """
-    readers = {
-        ".csv": _read_csv,
-        ".parquet": _read_parquet,
-        ".svm": _read_libsvm,
-        ".libsvm": _read_libsvm,
-        ".npy": _read_numpy,
-        ".npz": _read_numpy,
-    }
     names = (id_columns,) if isinstance(id_columns, str) and id_columns else tuple(id_columns)
-    table = _choose(path, readers)(path, names, form or CsvFormat())
-    if distinct and names and len(set(table.ids)) != table.rows:
-        raise InputError(
-            f"the ids in {path.name} must be different. Found {table.rows - len(set(table.ids))} repeated."
-        )
+    if isinstance(place, Path):
+        table = _read_path(place, names, form or CsvFormat(), choose, strict)
+    else:
+        table = _read_source(place, names, choose, strict)
+    repeated = table.ids.repeated() if distinct and names and isinstance(table.ids, Texts) else 0
+    if repeated:
+        raise InputError(f"the ids in {place.name} must be different. Found {repeated} repeated.")
     return table
 
 
-def read_id_columns(path: Path, names: tuple[str, ...], form: CsvFormat | None = None) -> list[list[Any]]:
+def read_id_columns(place: Path | Source, names: tuple[str, ...], form: CsvFormat | None = None) -> list[list[str]]:
     """The values of the id columns alone, as they stand in the file: the other columns need no memory."""
-    readers = {".csv": _csv_columns, ".parquet": _parquet_columns, ".npy": _numpy_columns, ".npz": _numpy_columns}
-    return _choose(path, readers)(path, names, form or CsvFormat())
+    if isinstance(place, Path) and place.suffix.lower() in (".npy", ".npz"):
+        _need_file(place)
+        return _translated(place, lambda: _numpy_columns(place, names))
+    source = open_path(place, form or CsvFormat()) if isinstance(place, Path) else place
+    _need_columns(source.name, names, source.columns)
+    found: list[list[str]] = [[] for _ in names]
+    for batch in source.batches(dict.fromkeys(names, "text")):
+        for values, name in zip(found, names, strict=True):
+            values.extend(batch.texts[name])
+    return found
 
 
-def _choose(path: Path, readers: Mapping[str, Reader]) -> Reader:
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"a data file must end in {', '.join(readers)}. Found {path.name!r}.")
+def open_path(path: Path, form: CsvFormat) -> Source:
+    """A CSV file, a Parquet file, or a folder of Parquet files, as a source."""
+    if path.is_dir():
+        return ParquetSource(path)
+    kinds: Mapping[str, Callable[[], Source]] = {
+        ".csv": lambda: CsvSource(path, form),
+        ".parquet": lambda: ParquetSource(path),
+    }
+    if path.suffix.lower() not in kinds:
+        raise InputError(
+            f"a data file must end in {', '.join(kinds)}, or be a folder of Parquet files. Found {path.name!r}."
+        )
+    _need_file(path)
+    return kinds[path.suffix.lower()]()
+
+
+def _read_path(path: Path, id_columns: tuple[str, ...], form: CsvFormat, choose: Chooser | None, strict: bool) -> Table:
+    whole = {".svm": _read_libsvm, ".libsvm": _read_libsvm, ".npy": _read_numpy, ".npz": _read_numpy}
+    reader = whole.get(path.suffix.lower())
+    if reader is None and not path.is_dir() and path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"a data file must end in .csv, .parquet, {', '.join(whole)}. Found {path.name!r}.")
+    if reader is not None:
+        _need_file(path)
+        return _translated(path, lambda: reader(path, id_columns))
+    source = open_path(path, form)
+    return _translated(path, lambda: _read_source(source, id_columns, choose, strict))
+
+
+def _need_file(path: Path) -> None:
     if "\0" in str(path) or not path.is_file():
         raise InputError(f"the data file must be at {str(path)!r}. Found no such file.")
-    return lambda file, names, form: _translated(reader, file, names, form)
 
 
-def _translated(reader: Reader, path: Path, names: tuple[str, ...], form: CsvFormat) -> Any:
-    """The reader's answer; InputError for whatever a damaged file makes it, or the library behind it, raise."""
+def _translated(path: Path, read: Callable[[], Any]) -> Any:
+    """What was read; InputError for whatever a damaged file makes the library behind the reader raise."""
     try:
-        return reader(path, names, form)
+        return read()
     except PlaitError:
         raise
     except Exception as error:
@@ -102,77 +145,73 @@ def keyed_digest(ids: Sequence[str], key: bytes) -> str:
     """HMAC-SHA256 of all ids in order: equal digests mean the same rows in the same order."""
     seal = hmac.new(key, digestmod=hashlib.sha256)
     for start in range(0, len(ids), 10_000):
-        encoded = [text.encode() for text in ids[start : start + 10_000]]
-        seal.update(b"".join(len(text).to_bytes(4, "little") + text for text in encoded))
+        part = ids[start : start + 10_000]
+        seal.update((part if isinstance(part, Texts) else Texts.of(part)).framed())
     return seal.hexdigest()
 
 
-def _read_csv(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
-    return _from_columns(path, read_columns(path, form, id_columns), id_columns)
+def _read_source(source: Source, id_columns: tuple[str, ...], choose: Chooser | None, strict: bool) -> Table:
+    """All batches; a column that was taken for numbers, and holds a text further down, is read again as texts."""
+    _need_columns(source.name, id_columns, source.columns)
+    kinds = source.guess() if choose is None else choose(source)
+    while True:
+        try:
+            return _gathered(source, id_columns, {name: kind for name, kind in kinds.items() if name not in id_columns})
+        except NotANumber as error:
+            if strict:
+                raise
+            kinds[error.column] = "category"
 
 
-def _csv_columns(path: Path, names: tuple[str, ...], form: CsvFormat) -> list[list[Any]]:
-    _need_columns(path, names, header_of(path, form))
-    return [column.tolist() for column in read_texts(path, form, names).values()]
+def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind]) -> Table:
+    numbers = tuple(name for name, kind in kinds.items() if kind == "number")
+    writer = MatrixWriter(len(numbers), rows=source.rows)
+    ids: list[Texts] = []
+    coded: dict[str, list[Coded]] = {name: [] for name, kind in kinds.items() if kind == "category"}
+    count = 0
+    for batch in source.batches({**kinds, **dict.fromkeys(id_columns, "text")}):
+        writer.append([batch.numbers[name] for name in numbers], batch.rows)
+        for name, parts in coded.items():
+            parts.append(batch.categories[name])
+        if id_columns:
+            ids.append(_ids(batch, id_columns))
+        count += batch.rows
+    if not count:
+        raise InputError(f"{source.name} must have at least one row. Found none.")
+    texts = {name: _as_numbers_are_written(source, Coded.joined(parts)) for name, parts in coded.items()}
+    return Table(Texts.joined(ids) if id_columns else RowNumbers(count), writer.finish(), numbers, texts)
 
 
-def _parquet() -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError("Parquet files need pyarrow. Install it: pip install 'plait[parquet]'.") from error
-    return parquet
+def _as_numbers_are_written(source: Source, column: Coded) -> Coded:
+    """Categories that are all numbers, each under one name: 1, 01 and 1.0 are 1.0."""
+    numbers = as_numbers(column.values, source.form if isinstance(source, CsvSource) else None)
+    return column if numbers is None else column.renamed([str(float(number)) for number in numbers])
 
 
-def _read_parquet(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
-    table = _parquet().read_table(path)
-    return _from_columns(path, {name: table.column(name).to_pylist() for name in table.column_names}, id_columns)
+def _ids(batch: Batch, names: tuple[str, ...]) -> Texts:
+    """One text per row; a JSON list of texts where several columns make the id."""
+    if len(set(names)) == 1:
+        return batch.texts[names[0]]
+    return Texts.of(_listed([batch.texts[name] for name in dict.fromkeys(names)]))
 
 
-def _parquet_columns(path: Path, names: tuple[str, ...], form: CsvFormat) -> list[list[Any]]:
-    _need_columns(path, names, _parquet().read_schema(path).names)
-    table = _parquet().read_table(path, columns=list(names))
-    return [table.column(name).to_pylist() for name in names]
+def _listed(parts: Sequence[Collection[str]]) -> list[str]:
+    return [json.dumps(row, ensure_ascii=False) for row in zip(*parts, strict=True)]
 
 
-def _numpy_columns(path: Path, names: tuple[str, ...], form: CsvFormat) -> list[list[Any]]:
+def _numpy_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
     arrays = _arrays(path)
-    _need_columns(path, names, sorted(arrays))
+    _need_columns(path.name, names, sorted(arrays))
     return [list(arrays[name].reshape(-1).tolist()) for name in names]
 
 
-def _need_columns(path: Path, names: tuple[str, ...], found: Sequence[str]) -> None:
+def _need_columns(where: str, names: tuple[str, ...], found: Sequence[str]) -> None:
     for name in names:
         if name not in found:
-            raise InputError(f"{path.name} must have the id column {name!r}. Found {', '.join(found)}.")
+            raise InputError(f"{where} must have the id column {name!r}. Found {', '.join(found)}.")
 
 
-def _from_columns(path: Path, columns: dict[str, Any], id_columns: tuple[str, ...]) -> Table:
-    ids = _ids(path, columns, id_columns)
-    numbers: dict[str, Any] = {}
-    texts: dict[str, Any] = {}
-    for name, values in columns.items():
-        read = values if isinstance(values, np.ndarray) else as_numbers(values)
-        if read is None or read.dtype.kind in "US":
-            texts[name] = np.array(["" if v is None else str(v) for v in values]) if read is None else read
-        else:
-            numbers[name] = read
-    matrix = np.column_stack(list(numbers.values())) if numbers else np.empty((len(ids), 0))
-    return Table(ids, np.ascontiguousarray(matrix), tuple(numbers), texts)
-
-
-def _ids(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    """One text per row; a JSON list of texts where several columns make the id."""
-    if not names:
-        return tuple(str(i) for i in range(len(next(iter(columns.values())))))
-    _need_columns(path, names, list(columns))
-    parts = [[str(v) for v in columns.pop(name)] for name in dict.fromkeys(names)]
-    if len(parts) == 1:
-        return tuple(parts[0])
-    return tuple(json.dumps(row, ensure_ascii=False) for row in zip(*parts, strict=True))
-
-
-def _read_libsvm(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
+def _read_libsvm(path: Path, id_columns: tuple[str, ...]) -> Table:
     from sklearn.datasets import load_svmlight_file
 
     if id_columns:
@@ -183,7 +222,7 @@ def _read_libsvm(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Ta
         raise InputError(f"{path.name} must be in LIBSVM form. Found: {error}.") from error
     names = tuple(str(j) for j in range(matrix.shape[1]))
     both = sp.csr_matrix(sp.hstack([matrix, sp.csr_matrix(labels[:, None])]))
-    return Table(_numbered(matrix), both, (*names, "label"), {})
+    return Table(RowNumbers(matrix.shape[0]), both, (*names, "label"), {})
 
 
 def _arrays(path: Path) -> dict[str, Any]:
@@ -195,7 +234,7 @@ def _arrays(path: Path) -> dict[str, Any]:
         raise InputError(f"{path.name} must hold plain arrays. Found: {error}.") from error
 
 
-def _read_numpy(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Table:
+def _read_numpy(path: Path, id_columns: tuple[str, ...]) -> Table:
     """A .npy matrix; or a .npz with X (N, d), and if wanted ids, columns and one array per further column."""
     arrays = _arrays(path)
     if "X" not in arrays or arrays["X"].ndim != 2:
@@ -203,14 +242,12 @@ def _read_numpy(path: Path, id_columns: tuple[str, ...], form: CsvFormat) -> Tab
     matrix = np.asarray(arrays.pop("X"), dtype=np.float64)
     named = arrays.pop("columns", None)
     names = [str(n) for n in named] if named is not None else [str(j) for j in range(matrix.shape[1])]
-    ids = _numbered(matrix)
+    ids: Sequence[str] = RowNumbers(matrix.shape[0])
     if id_columns:
-        ids = _ids(path, arrays, id_columns)
+        _need_columns(path.name, id_columns, sorted(arrays))
+        parts = [[str(v) for v in arrays.pop(name)] for name in dict.fromkeys(id_columns)]
+        ids = Texts.of(parts[0] if len(parts) == 1 else _listed(parts))
     for name, values in arrays.items():
         names.append(name)
         matrix = np.column_stack([matrix, np.asarray(values, dtype=np.float64)])
     return Table(ids, np.ascontiguousarray(matrix), tuple(names), {})
-
-
-def _numbered(matrix: Any) -> tuple[str, ...]:
-    return tuple(str(i) for i in range(matrix.shape[0]))

@@ -16,6 +16,7 @@ from typing import Any
 from blake3 import blake3
 
 from plait._files import make_folder, read_json, write_json
+from plait.data.arrow_tables import ParquetSource
 from plait.deployment.job_file import Job, PartyFile
 from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
 from plait.messages import Form
@@ -77,8 +78,21 @@ def _counted(row: dict[str, Any]) -> bool:
     return all(isinstance(row[key], int | float) for key in ("round", "seconds", "bytes_down", "bytes_up"))
 
 
-def file_digest(path: Path) -> str:
-    """BLAKE3 of a data file: whatever is chosen or prepared from it, it is the same data."""
+def data_digest(file: PartyFile) -> str:
+    """BLAKE3 of a party's data: whatever is chosen or prepared from it, it is the same data.
+
+    Of a file, its content; of a folder, that of all its files; of a query, its text, as its tables lie elsewhere.
+    """
+    data = file.data
+    if data.source:
+        return blake3(data.source.encode()).hexdigest()
+    path = file.path(data.file)
+    if not path.is_dir():
+        return _file_digest(path)
+    return blake3("".join(_file_digest(part) for part in ParquetSource(path).files).encode()).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
     try:
         return blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest()
     except (OSError, ValueError) as error:
@@ -94,7 +108,7 @@ class Tally:
 
     def __init__(self, file: PartyFile) -> None:
         folder = make_folder(file.path("counts"))
-        self._path = folder / f"{file.name}-{file_digest(file.path(file.data.file))[:32]}.json"
+        self._path = folder / f"{file.name}-{data_digest(file)[:32]}.json"
         self._ahead: dict[str, int] = {}
 
     def spend(self, what: str, count: int, limit: int, remedy: str, at_once: int = _BLOCK) -> None:

@@ -1,6 +1,7 @@
 """What a participant brings to a run, from its own files: ids, prepared rows, labels and sample weights."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
 from plait.data import preparation
+from plait.data.arrow_tables import QuerySource
 from plait.data.parts import read_labels, read_part, read_weights
 from plait.data.preparation import Preparation
-from plait.data.tables import Table, read_id_columns, read_table
+from plait.data.sources import Kind, Source
+from plait.data.tables import Chooser, Table, read_id_columns, read_table
+from plait.data.texts import Coded, Texts
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
@@ -28,7 +32,7 @@ class Rows:
     `remarks` are sentences for the party's owner about values that training did not have.
     """
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     matrix: Any
     columns: tuple[str, ...]
     prepared: Preparation
@@ -43,8 +47,8 @@ class Rows:
         seal = blake3(json.dumps(heading).encode())
         for array in arrays:
             seal.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        for text in self.ids:
-            seal.update(text.encode() + b"\0")
+        for start in range(0, len(self.ids), 10_000):
+            seal.update(Texts.of(self.ids[start : start + 10_000]).framed())
         return int.from_bytes(seal.digest(length=8), "little") >> 1
 
 
@@ -52,20 +56,24 @@ def load_ids(job: Job, file: PartyFile) -> Ids:
     """The ids of a party that is to be aligned."""
     assert job.alignment is not None
     data = file.data
-    columns = read_id_columns(file.path(data.file), data.id, data.csv_format)
+    columns = read_id_columns(_training_rows(file), data.id, data.csv_format)
     return clean_ids(file.name, data.id, columns, job.alignment, data.repeated_ids, data.missing_ids)
 
 
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
-    table = _read_common(job, file, order)
     options = file.prepare
     if mechanism_of(job, file.name).guaranteed:
         check_preparation(file.name, options)
         # A number that is missing must not stop a run: it says something about a row.
         options = replace(options, impute="zero")
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
-    prepared = preparation.fit(table, options, leave_out, file.data.columns)
+
+    def wanted(source: Source) -> dict[str, Kind]:
+        return preparation.kinds_wanted(source, options, leave_out, file.data.columns)
+
+    table = _read_common(job, file, order, wanted, strict=True)
+    prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
     rows = prepare_rows(file, table, prepared)
     if rows.matrix.shape[1] < file.trust.min_columns:
         raise PrivacyError(
@@ -90,13 +98,34 @@ def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
     """One of the party's files, by its path relative to the party file."""
     if not name:
         raise ConfigError(f"{file.name}.toml must name the file to read. Found none: set data.score, or give --rows.")
-    path = Path(name)
-    return read_table(path if path.is_absolute() else file.path(name), file.data.id, distinct, file.data.csv_format)
+    return read_table(_at(file, name), file.data.id, distinct, file.data.csv_format)
 
 
-def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
-    """The party's training rows; those of the order, when they were aligned."""
-    table = read_file(file, file.data.file, distinct=job.alignment is None)
+def read_training_rows(file: PartyFile) -> Table:
+    """The table that the party trains on, whole."""
+    return read_table(_training_rows(file), file.data.id, False, file.data.csv_format)
+
+
+def _at(file: PartyFile, name: str) -> Path:
+    return Path(name) if Path(name).is_absolute() else file.path(name)
+
+
+def _training_rows(file: PartyFile) -> Path | Source:
+    data = file.data
+    if data.source:
+        return QuerySource(data.source, file.path(""))
+    return _at(file, data.file)
+
+
+def _left(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the names that the table has: what is left out of a source is not read."""
+    return tuple(name for name in names if name in table.names or name in table.texts)
+
+
+def _read_common(job: Job, file: PartyFile, order: Order | None, choose: Chooser, strict: bool) -> Table:
+    """The wanted columns of the party's training rows; those of the order, when they were aligned."""
+    distinct = job.alignment is None
+    table = read_table(_training_rows(file), file.data.id, distinct, file.data.csv_format, choose, strict)
     return table if order is None else table.pick(order.rows, order.ids)
 
 
@@ -104,7 +133,7 @@ def _read_common(job: Job, file: PartyFile, order: Order | None) -> Table:
 class Labels:
     """What the coordinator holds: ids, labels (N,), and sample weights (N,), None where all records count alike."""
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     values: Array
     weights: Array | None = None
 
@@ -113,24 +142,35 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
     """The labels, in the loss's own form, from the coordinator's file (or another of its files)."""
     if not file.data.label:
         raise ConfigError(f"{file.name}.toml must name the label column. Found none: set data.label.")
-    table = read_file(file, name) if name else _read_common(job, file, order)
-    values = read_labels(_label_numbers(file, table.column(file.data.label)), table.rows)
+
+    def wanted(source: Source) -> dict[str, Kind]:
+        guessed = source.guess()
+        return {name: guessed[name] for name in (file.data.label, file.data.weight) if name in guessed}
+
+    table = read_file(file, name) if name else _read_common(job, file, order, wanted, strict=False)
+    table.need(file.data.label)
+    values = read_labels(_label_numbers(file, table), table.rows)
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike
     return Labels(table.ids, job.loss.labels(values), weights)
 
 
-def _label_numbers(file: PartyFile, found: Array) -> Array:
+def _label_numbers(file: PartyFile, table: Table) -> Array:
     """Labels as numbers: 1 for `data.positive` and 0 for the other value, where there are two; else as they are."""
-    positive = file.data.positive
-    if not positive and found.dtype.kind not in "US":
-        return found
-    values = sorted(set(map(_label_text, found)))
-    if len(values) != 2 or positive not in values:
+    positive, found = file.data.positive, table.texts.get(file.data.label)
+    if found is None:
+        numbers = table.column(file.data.label)
+        if not positive:
+            return numbers
+        values, codes = np.unique(numbers, return_inverse=True)
+        found = Coded(tuple(map(_label_text, values.tolist())), codes.astype(np.int32))
+    named = found.renamed([_label_text(value) for value in found.values])
+    if len(named.present) != 2 or positive not in named.present:
         raise InputError(
             f"labels that are not numbers must take two values, and data.positive in {file.name}.toml must be one of "
-            f"them. Found {len(values)}: {', '.join(map(repr, values[:5]))}; data.positive = {positive!r}."
+            f"them. Found {len(named.present)}: {', '.join(map(repr, sorted(named.present)[:5]))}; data.positive = "
+            f"{positive!r}."
         )
-    return np.array([_label_text(value) == positive for value in found], dtype=np.float64)
+    return np.array([value == positive for value in named.values], dtype=np.float64)[named.codes]
 
 
 def _label_text(value: Any) -> str:

@@ -21,7 +21,7 @@ from plait.data.tables import keyed_digest
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE, need_phase
-from plait.deployment.local_data import Rows, prepare_rows, read_file
+from plait.deployment.local_data import Rows, prepare_rows, read_file, read_training_rows
 from plait.deployment.message_log import AuditLog
 from plait.deployment.party_privacy import discreet, guaranteed
 from plait.deployment.progress import Progress
@@ -126,7 +126,7 @@ class Scorer:
         private = guaranteed(job, file.name)
         if file.trust.score_training_rows and not private:
             return np.zeros(len(self.rows.ids), dtype=np.bool_)
-        table = read_file(file, file.data.file, distinct=False)
+        table = read_training_rows(file)
         if file.data.id:
             known = {name.strip().casefold() for name in table.ids}
             return np.array([name.strip().casefold() in known for name in self.rows.ids], dtype=np.bool_)
@@ -220,7 +220,7 @@ def _dense_rows(matrix: Any) -> Iterator[Array]:
 class JointScores:
     """Ids and scores z (N,) of new rows."""
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     values: Array
     folder: Path
 

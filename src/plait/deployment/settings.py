@@ -121,8 +121,10 @@ class DataOptions:
 
     Parameters
     ----------
-    file : str
-        CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file.
+    file : str, default=""
+        CSV, Parquet or a folder of it, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz), relative to the party file.
+    source : str, default=""
+        Instead of a file: an SQL query, "select ... from ...", that DuckDB runs in the folder of the party file.
     id : str or list of str, default=()
         The column that names the rows, or a list of columns; empty for files without one.
     label : str, default=""
@@ -153,7 +155,8 @@ class DataOptions:
         Its text encoding.
     """
 
-    file: str
+    file: str = ""
+    source: str = ""
     id: tuple[str, ...] = ()
     label: str = ""
     weight: str = ""
@@ -171,6 +174,9 @@ class DataOptions:
 
     def __post_init__(self) -> None:
         self.csv_format  # noqa: B018  (impossible values are refused before any file is opened)
+        if bool(self.file) == bool(self.source):
+            found = "both" if self.file else "neither"
+            raise ConfigError(f"[data] must name a file, or a source: a query. Found {found}.")
 
     @property
     def csv_format(self) -> CsvFormat:

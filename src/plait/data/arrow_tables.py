@@ -1,0 +1,296 @@
+"""Tables in Arrow's form: Parquet files and folders of them, SQL through DuckDB, and any Arrow C stream."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait._names import plain
+from plait._types import Array
+from plait.data.csv_tables import as_numbers
+from plait.data.sources import Batch, Kind, Kinds, NotANumber
+from plait.data.texts import Coded, Texts
+from plait.errors import ConfigError, InputError
+
+_BATCH_ROWS = 1 << 15  # rows at a time: long enough columns for Arrow and NumPy, some MB for a wide table
+
+_BUFFER_BYTES = 1 << 18  # 256 KiB of each column of a Parquet file at a time, where a row group may be the whole file
+
+_QUERY_SETTINGS = (
+    "set preserve_insertion_order = true",  # the same rows in the same order, every time
+    "set autoinstall_known_extensions = false",  # nothing is fetched from the network unasked
+)
+
+
+def arrow() -> Any:
+    """The library, or how to get it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InputError(
+            "Parquet, SQL and Arrow tables need pyarrow. Found it missing. Install it: pip install 'plait[parquet]'."
+        ) from error
+    return pyarrow
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A Parquet file, or all of a folder in the order of their names, as one table."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        if not self.path.is_dir():
+            return (self.path,)
+        found = tuple(
+            sorted(p for p in self.path.rglob("*.parquet") if p.is_file() and not p.name.startswith((".", "_")))
+        )
+        if not found:
+            raise InputError(f"the folder {self.path.name} must hold files that end in .parquet. Found none.")
+        return found
+
+    @cached_property
+    def _schemas(self) -> list[Any]:
+        return [self._opened(path).schema_arrow for path in self.files]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        first = self._schemas[0]
+        for path, schema in zip(self.files[1:], self._schemas[1:], strict=True):
+            for name in {*first.names} ^ {*schema.names}:
+                raise InputError(
+                    f"all files of {self.name} must have the same columns. Found {name!r} in only one of "
+                    f"{self.files[0].name} and {path.name}."
+                )
+            for name in first.names:
+                types = [one.field(name).type for one in (first, schema)]
+                if len({_kind(type_) for type_ in types} - {"null"}) > 1:
+                    raise InputError(
+                        f"column {name!r} must have one type in all files of {self.name}. Found {types[0]} in "
+                        f"{self.files[0].name} and {types[1]} in {path.name}."
+                    )
+        return tuple(first.names)
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(self._opened(path).metadata.num_rows for path in self.files)
+
+    def guess(self) -> dict[str, Kind]:
+        kinds = {name: {_kind(schema.field(name).type) for schema in self._schemas} for name in self.columns}
+        return {name: "category" if "text" in found else "number" for name, found in kinds.items()}
+
+    def batches(self, kinds: Kinds) -> Iterator[Batch]:
+        for path in self.files:
+            done = 0
+            try:
+                with self._opened(path) as file:
+                    for batch in file.iter_batches(_BATCH_ROWS, columns=list(kinds)):
+                        yield from_arrow(batch, kinds, f"{path.name}, row", done + 1)
+                        done += batch.num_rows
+            except (OSError, arrow().ArrowException) as error:
+                raise _damaged(path, error) from error
+
+    def _opened(self, path: Path) -> Any:
+        arrow()
+        from pyarrow import parquet
+
+        try:
+            return parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        except (OSError, arrow().ArrowException) as error:
+            raise _damaged(path, error) from error
+
+
+@dataclass(frozen=True)
+class QuerySource:
+    """The result of an SQL query, which DuckDB runs in `folder`: relative file names in it start there."""
+
+    query: str
+    folder: Path
+    rows: int | None = None
+    name: str = "the query"
+
+    @cached_property
+    def _schema(self) -> Any:
+        with self._run(f"select * from ({self._clean}) limit 0") as found:
+            return found.schema
+
+    @property
+    def _clean(self) -> str:
+        return self.query.strip().rstrip(";")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self._schema.names)
+
+    def guess(self) -> dict[str, Kind]:
+        return _guess(self._schema)
+
+    def batches(self, kinds: Kinds) -> Iterator[Batch]:
+        chosen = ", ".join('"' + name.replace('"', '""') + '"' for name in kinds) or "1"
+        done = 0
+        with self._run(f"select {chosen} from ({self._clean})") as found:
+            for batch in _translated(found):
+                yield from_arrow(batch, kinds, f"{self.name}, row", done + 1)
+                done += batch.num_rows
+
+    def _run(self, query: str) -> Any:
+        arrow()
+        try:
+            import duckdb
+        except ImportError as error:
+            raise ConfigError(
+                "data.source is a query, which needs DuckDB. Found it missing. Install it: pip install 'plait[duckdb]'."
+            ) from error
+        try:
+            connection = duckdb.connect(config={"file_search_path": str(self.folder)})
+            for option in _QUERY_SETTINGS:
+                connection.execute(option)
+            return arrow().RecordBatchReader.from_stream(connection.sql(query))
+        except duckdb.Error as error:
+            raise InputError(
+                f"data.source must be a query that DuckDB can run. Found: {plain(str(error), 300)}."
+            ) from error
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """A table of another library that offers Arrow's C stream interface: polars, pyarrow, pandas, DuckDB."""
+
+    table: Any
+    name: str
+    rows: int | None = None
+
+    @cached_property
+    def _reader(self) -> Any:
+        return arrow().RecordBatchReader.from_stream(self.table)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self._reader.schema.names)
+
+    def guess(self) -> dict[str, Kind]:
+        return _guess(self._reader.schema)
+
+    def batches(self, kinds: Kinds) -> Iterator[Batch]:
+        done = 0
+        for batch in _translated(
+            self.__dict__.pop("_reader", None) or arrow().RecordBatchReader.from_stream(self.table)
+        ):
+            yield from_arrow(batch.select(list(kinds)), kinds, f"{self.name}, row", done + 1)
+            done += batch.num_rows
+
+
+def _translated(batches: Any) -> Iterator[Any]:
+    """The batches of a stream; an error of the library behind it becomes one of plait's."""
+    try:
+        yield from batches
+    except (OSError, arrow().ArrowException) as error:
+        raise InputError(f"the table must be readable to its end. Found: {plain(str(error), 300)}.") from error
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"{path.name} must be a whole .parquet file. Found it damaged, or another kind: {plain(str(error), 200)}."
+    )
+
+
+def _guess(schema: Any) -> dict[str, Kind]:
+    return {field.name: "category" if _kind(field.type) == "text" else "number" for field in schema}
+
+
+def _kind(type_: Any) -> str:
+    """Whether a column of this type holds numbers, texts, or nothing but missing values."""
+    types = arrow().types
+    if types.is_null(type_):
+        return "null"
+    if types.is_dictionary(type_):
+        return _kind(type_.value_type)
+    number = types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_) or types.is_decimal(type_)
+    return "number" if number else "text"
+
+
+def from_arrow(batch: Any, kinds: Kinds, where: str, first: int) -> Batch:
+    """A record batch or table, its columns in the kinds that are wanted; `first` is the number of its first row."""
+    numbers: dict[str, Array] = {}
+    categories: dict[str, Coded] = {}
+    texts: dict[str, Texts] = {}
+    for name, kind in kinds.items():
+        column = _whole(batch.column(name))
+        if kind == "number":
+            numbers[name] = _numbers(column, name, where, first)
+        elif kind == "category":
+            categories[name] = _coded(column)
+        else:
+            texts[name] = _texts(column)
+    return Batch(batch.num_rows, numbers, categories, texts)
+
+
+def _whole(column: Any) -> Any:
+    if not isinstance(column, arrow().ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _numbers(column: Any, name: str, where: str, first: int) -> Array:
+    pa = arrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _kind(column.type) == "text":
+        return _parsed(column, name, where, first)
+    if not pa.types.is_float64(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _parsed(column: Any, name: str, where: str, first: int) -> Array:
+    """Numbers that are written as texts: every different one is read once."""
+    coded = _coded(column)
+    values = as_numbers(coded.values)
+    if values is None:
+        bad = next(i for i, value in enumerate(coded.values) if as_numbers([value]) is None)
+        raise NotANumber(f"{where} {first + int(np.flatnonzero(coded.codes == bad)[0])}", name, coded.values[bad])
+    return np.asarray(values[coded.codes]) if len(values) else np.empty(0)
+
+
+def _coded(column: Any) -> Coded:
+    pa = arrow()
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    values = [_text(value) for value in column.dictionary.to_pylist()]
+    codes = column.indices
+    if codes.null_count:
+        codes = codes.fill_null(len(values))
+        values.append("")
+    found = Coded(tuple(values), codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False))
+    return found if len(set(values)) == len(values) else found.renamed(values)
+
+
+def _text(value: Any) -> str:
+    """A value as text; numbers as those of a CSV file are."""
+    if value is None:
+        return ""
+    return str(float(value)) if isinstance(value, int | float) else str(value)
+
+
+def _texts(column: Any) -> Texts:
+    pa = arrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
+        return Texts.of("" if value is None else str(value) for value in column.to_pylist())  # as Python writes them
+    if not pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_utf8())
+    if column.null_count:
+        column = column.fill_null("")
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    characters = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.empty(0, np.uint8)
+    return Texts(characters.copy(), ends[1:] - ends[0])

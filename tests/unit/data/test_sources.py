@@ -1,0 +1,182 @@
+"""Sources read as streams: the same columns by every way, and errors that name the place."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import plait
+from plait.data import csv_pieces
+from plait.data.arrow_tables import ParquetSource, QuerySource
+from plait.data.csv_format import CsvFormat
+from plait.data.sources import Source
+from plait.data.tables import open_path, read_id_columns, read_table
+from plait.data.texts import Coded, RowNumbers, Texts
+from plait.errors import InputError
+
+
+@pytest.fixture(params=["pyarrow", "numpy"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With pyarrow, and as on a machine without it; pieces of a few rows, so that there are many."""
+    if request.param == "numpy":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(csv_pieces, "_PIECE_BYTES", 64)
+    return str(request.param)
+
+
+ROWS = [
+    (f"k{i}", "" if i % 7 == 3 else repr(i / 3 - 5), "NA" if i % 11 == 5 else str(i * i), "abc"[i % 3])
+    for i in range(60)
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        CsvFormat(),
+        CsvFormat(";", ","),
+        CsvFormat("\t", encoding="utf-16"),
+        CsvFormat("|", quote="'", encoding="cp1252"),
+    ],
+)
+def test_numbers_texts_and_ids_are_those_that_were_written(tmp_path: Path, engine: str, form: CsvFormat) -> None:
+    lines = [form.separator.join(row).replace(".", form.decimal) for row in [("id", "x", "größe", "c"), *ROWS]]
+    (tmp_path / "t.csv").write_text("\r\n".join(lines), form.encoding)
+    table = read_table(tmp_path / "t.csv", "id", form=form)
+    assert table.ids == tuple(row[0] for row in ROWS)
+    expected = [[float(x or "nan"), float("nan" if y == "NA" else y)] for _, x, y, _ in ROWS]
+    np.testing.assert_array_equal(table.numbers, expected)
+    assert list(table.column("c")) == [row[3] for row in ROWS]
+
+
+@pytest.mark.parametrize("field", ['"two\nlines; 1,5"', '"say ""yes"""', '5" wide', "x\x0by", '"a\r\nb"'])
+def test_quotes_and_odd_characters_keep_rows_together(tmp_path: Path, engine: str, field: str) -> None:
+    text = "id,t,v\n" + "".join(f"{i},{field if i % 5 == 2 else 'plain'},{i}\n" for i in range(30))
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    table = read_table(tmp_path / "t.csv", "id")
+    np.testing.assert_array_equal(table.column("v"), np.arange(30))
+    meant = field[1:-1].replace('""', '"') if field.startswith('"') else field
+    assert table.column("t")[2] == meant
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [("41,2", "line 42 must have 3 fields. Found 2"), ("", "line 42 must have 3 fields. Found 0"),
+     ("41,many,1", "t.csv, line 42: column 'x' must hold numbers. Found texts, like 'many'")],
+)  # fmt: skip
+def test_a_bad_row_is_named_by_file_line_column_and_value(tmp_path: Path, engine: str, line: str, what: str) -> None:
+    lines = ["id,x,y", *(f"{i},{i},1" for i in range(1, 41)), line, "42,1,1"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=what):
+        read_table(tmp_path / "t.csv", "id", choose=lambda _: {"x": "number", "y": "number"}, strict=True)
+
+
+def test_a_quote_that_is_never_closed_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_pieces, "_PIECE_BYTES", 64)
+    monkeypatch.setattr(csv_pieces, "_LONGEST_ROW", 512)
+    (tmp_path / "t.csv").write_text('a,b\n"x,1\n' + "y,2\n" * 1000)
+    with pytest.raises(InputError, match="shorter than"):
+        list(open_path(tmp_path / "t.csv", CsvFormat()).batches({"b": "number"}))
+
+
+def written(folder: Path, name: str, **columns: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    parquet.write_table(pa.table(columns), folder / name)
+    return folder
+
+
+def test_a_folder_of_parquet_files_is_one_table_in_the_order_of_their_names(tmp_path: Path) -> None:
+    written(tmp_path / "d", "b.parquet", id=["r"], x=[3.5], c=["v"])
+    folder = written(
+        tmp_path / "d", "a.parquet", id=["p", "q"], x=[1, None], c=pa.array(["u", None]).dictionary_encode()
+    )
+    table = read_table(folder, "id")
+    assert table.ids == ("p", "q", "r")
+    np.testing.assert_array_equal(table.column("x"), [1, np.nan, 3.5])
+    assert list(table.column("c")) == ["u", "", "v"]
+    assert read_id_columns(folder, ("id",)) == [["p", "q", "r"]]
+
+
+@pytest.mark.parametrize(
+    ("second", "what"),
+    [({"id": ["r"], "y": [1.0]}, "must have the same columns"), ({"id": ["r"], "x": ["s"]}, "'x' must have one type")],
+)
+def test_files_that_do_not_fit_together_are_refused(tmp_path: Path, second: dict[str, object], what: str) -> None:
+    written(tmp_path / "d", "a.parquet", id=["p"], x=[1.0])
+    with pytest.raises(InputError, match=what):
+        read_table(written(tmp_path / "d", "b.parquet", **second), "id")
+
+
+def test_a_truncated_parquet_file_and_an_empty_folder_are_named(tmp_path: Path) -> None:
+    folder = written(tmp_path / "d", "a.parquet", x=np.arange(1000.0))
+    (folder / "a.parquet").write_bytes((folder / "a.parquet").read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"a\.parquet must be a whole \.parquet file"):
+        read_table(folder)
+    (tmp_path / "e").mkdir()
+    with pytest.raises(InputError, match="must hold files that end in"):
+        read_table(tmp_path / "e")
+
+
+def test_a_text_in_parquet_is_named_by_file_row_column_and_value(tmp_path: Path) -> None:
+    folder = written(tmp_path / "d", "a.parquet", x=["1", "2", "many"])
+    with pytest.raises(InputError, match=r"a\.parquet, row 3: column 'x' must hold numbers\. Found texts, like 'many'"):
+        read_table(ParquetSource(folder), choose=lambda _: {"x": "number"}, strict=True)
+
+
+def test_a_query_reads_what_duckdb_finds_in_its_folder(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is an extra: pip install 'plait[duckdb]'")
+    written(tmp_path / "d", "a.parquet", id=[1, 2, 3], x=[1.5, 2.5, 3.5])
+    (tmp_path / "w.csv").write_text("id,w\n3,30\n1,10\n")
+    join = "select a.id, x, w from 'd/a.parquet' a join 'w.csv' using (id) order by a.id"
+    source: Source = QuerySource(f"{join};", tmp_path)
+    table = read_table(source, "id")
+    assert (table.ids, table.names) == (("1", "3"), ("x", "w"))
+    np.testing.assert_array_equal(table.numbers, [[1.5, 10], [3.5, 30]])
+    for query in ("select nothing from nowhere", "drop table x"):
+        with pytest.raises(InputError, match="that DuckDB can run"):
+            read_table(QuerySource(query, tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars", "pandas", "duckdb"])
+def test_fit_takes_tables_of_every_library_alike(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    x, other = rng.standard_normal((200, 3)), rng.standard_normal((200, 2))
+    y = (x[:, 0] + other[:, 1] > 0).astype(float)
+    columns = {f"c{j}": x[:, j] for j in range(3)}
+    library = pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind), reason=f"{kind} is an extra")
+    make: dict[str, Callable[[], object]] = {
+        "arrow": lambda: pa.table(columns),
+        "polars": lambda: library.DataFrame(columns),
+        "pandas": lambda: library.DataFrame(columns),
+        "duckdb": lambda: library.from_arrow(pa.table(columns)),
+    }
+    plain = plait.fit({"a": x, "b": other}, y)
+    found = plait.fit({"a": make[kind](), "b": other}, y)
+    # Data frames hold columns, not rows, so products may round otherwise.
+    np.testing.assert_allclose(found.weights["a"], plain.weights["a"], rtol=1e-12)
+    with pytest.raises(InputError, match="Column 't' cannot be read as numbers"):
+        plait.fit({"a": pa.table({"t": ["u"] * 200}), "b": other}, y)
+
+
+def test_compact_texts_behave_like_a_tuple() -> None:
+    values = ("", "a", "öß", "a", "x" * 300, "")
+    texts = Texts.joined([Texts.of(values[:2]), Texts.of(values[2:])])
+    assert texts == values
+    assert (texts[2], texts[-2], tuple(texts[1:4])) == ("öß", "x" * 300, values[1:4])
+    assert tuple(texts.take(np.array([4, 0, 2]))) == (values[4], "", "öß")
+    assert texts.framed() == b"".join(len(v.encode()).to_bytes(4, "little") + v.encode() for v in values)
+    assert (texts.repeated(), Texts.of(values[1:3]).repeated()) == (2, 0)
+    numbers = RowNumbers(12)
+    assert numbers == tuple(map(str, range(12)))
+    assert (numbers[11], tuple(numbers.take([10, 1]))) == ("11", ("10", "1"))
+
+
+def test_coded_columns_join_and_rename() -> None:
+    column = Coded.joined([Coded.of(["b", "a", "b"]), Coded.of(["c", "a"])])
+    assert list(column.array()) == ["b", "a", "b", "c", "a"]
+    assert column[[1, 4]].present == ("a",)
+    assert list(column.renamed(["1", "1", "2"]).array()) == ["1", "1", "1", "2", "1"]

@@ -125,7 +125,8 @@ def _data_section(name: str, labelled: bool, guess: Guess | None, table: str) ->
     guessed = "guessed from the file; " if table else ""
     lines = [
         "[data]",
-        _line("file", table or f"{name}.csv", "CSV, Parquet, LIBSVM (.svm, .libsvm) or NumPy (.npy, .npz)"),
+        _line("file", table or f"{name}.csv", "CSV, Parquet or a folder of it, LIBSVM or NumPy"),
+        '# source = "select ..."          # instead of a file: a query that DuckDB runs in this folder',
     ]
     if table.lower().endswith(".csv"):
         lines += [_line(key, value, "as found in the file") for key, value in guess.form.differences.items()]

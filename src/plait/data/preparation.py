@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from plait._files import read_json, write_atomically, write_json
@@ -100,9 +101,7 @@ class Preparation:
         """One column of zeros and units for every category (n, c)."""
         columns = []
         for column, values in self.categories.items():
-            found = _category(table, column, rows)
-            places = {value: j for j, value in enumerate(values)}
-            at = np.array([places.get(v, places.get(_as_number(v), -1)) for v in found.values] or [-1])[found.codes]
+            at = _places(_category(table, column, rows), values)
             encoded = np.zeros((at.size, len(values)))
             encoded[np.flatnonzero(at >= 0), at[at >= 0]] = self.unit
             columns.append(encoded)
@@ -113,12 +112,12 @@ class Preparation:
         """One sentence per text column with values that training did not have; these count as no value at all."""
         sentences = []
         for column, values in self.categories.items():
-            found = np.asarray(table.column(column)).astype(str)
-            new = found[~np.isin(found, values)]
+            found = _category(table, column, slice(None))
+            new = found.codes[_places(found, values) < 0]
             if new.size:
                 sentences.append(
-                    f"column {column!r} has values in {new.size} of {found.size} rows that training did not have, like "
-                    f"{str(new[0])!r}. These rows are scored as if the column were empty."
+                    f"column {column!r} has values in {new.size} of {len(found)} rows that training did not have, like "
+                    f"{found.values[new[0]]!r}. These rows are scored as if the column were empty."
                 )
         return sentences
 
@@ -235,6 +234,13 @@ def _category(table: Table, name: str, rows: slice) -> Coded:
     dense = np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
     values, codes = np.unique(dense, return_inverse=True)
     return Coded(tuple(str(float(value)) for value in values), codes.astype(np.int32))
+
+
+def _places(column: Coded, values: tuple[str, ...]) -> npt.NDArray[np.intp]:
+    """The place of every row's value among these (n,); -1 where it is none of them."""
+    places = {value: j for j, value in enumerate(values)}
+    known = [places.get(value, places.get(_as_number(value), -1)) for value in column.values]
+    return np.array(known or [-1], dtype=np.intp)[column.codes]
 
 
 def _as_number(text: str) -> str:

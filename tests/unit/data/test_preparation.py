@@ -6,12 +6,13 @@ import pytest
 from plait.data import preparation
 from plait.data.preparation import PrepareOptions
 from plait.data.tables import Table
+from plait.data.texts import Coded
 from plait.errors import InputError
 
 
 def table(towns: list[str], ages: list[float]) -> Table:
     ids = tuple(map(str, range(len(towns))))
-    return Table(ids, np.array(ages)[:, None], ("age",), {"town": np.array(towns, dtype=object)})
+    return Table(ids, np.array(ages)[:, None], ("age",), {"town": Coded.of(towns)})
 
 
 OPTIONS = PrepareOptions(one_hot=("town",))

@@ -20,8 +20,8 @@ from plait.methods.subspace.method import Subspace
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.privacy.policy import Policy
 from plait.problem.penalties import L2
+from plait.training.convergence import ConvergenceWarning
 from plait.training.fit import fit
-from plait.training.session import ConvergenceWarning
 from plait.training.stopping import Stopping
 from reproduction.records import Trail
 

@@ -45,7 +45,8 @@ def run(file: str, only: str) -> list[dict[str, object]]:
     with TemporaryDirectory() as folder:
         lines = Path(folder) / "lines.jsonl"
         command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", "-p", "benchmarks.sweep.sklearn_names"]
-        command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder, str(path), "-k", only]
+        command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder, str(path)]
+        command += ["-k", only] if only else []
         environment = os.environ | {"PLAIT_SKLEARN": str(lines)}
         subprocess.run(command, env=environment, capture_output=True, check=False)
         return [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []

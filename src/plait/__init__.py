@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         Penalty,
     )
     from plait.training import tracking
+    from plait.training.convergence import ConvergenceWarning
     from plait.training.fit import fit
     from plait.training.fit_result import Fit
     from plait.training.history import History, Round
-    from plait.training.session import ConvergenceWarning
     from plait.training.stopping import Stopping
 
 __all__ = [
@@ -97,10 +97,10 @@ _HOMES = {
     "methods.subspace.method": "Subspace",
     "problem.losses": "Cauchy Hinge Huber Logistic Loss Pinball Poisson Squared SquaredHinge",
     "problem.penalties": "L1 L2 Ball Box ElasticNet GroupLasso LogPenalty NonNegative NoPenalty Penalty",
+    "training.convergence": "ConvergenceWarning",
     "training.fit": "fit",
     "training.fit_result": "Fit",
     "training.history": "History Round",
-    "training.session": "ConvergenceWarning",
     "training.stopping": "Stopping",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -119,7 +119,7 @@ def _positions(columns: tuple[str, ...]) -> bool:
 
 
 def read_labels(y: Any, rows: int) -> Array:
-    """Labels (N,) as float64, finite and not all equal."""
+    """Labels (N,) as float64, finite."""
     labels = _numbers("labels", y, "Encode the classes.")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -130,16 +130,16 @@ def read_labels(y: Any, rows: int) -> Array:
     bad = np.flatnonzero(~np.isfinite(labels))
     if bad.size:
         raise InputError(f"labels must be finite. Found {labels[bad[0]]} in row {bad[0]} ({bad.size} such rows).")
-    if np.all(labels == labels[0]):
-        raise InputError(f"labels must take at least two values. Found only {labels[0]:g}. There is nothing to learn.")
     return labels
 
 
 def read_weights(weights: Any, rows: int) -> Array:
-    """Sample weights (N,), scaled to sum to 1; None for equal ones."""
+    """Sample weights (N,), scaled to sum to 1; None or one number for equal ones."""
     if weights is None:
         return equal_weights(rows)
     w = _numbers("sample weights", weights, "Give one number per row.")
+    if w.ndim == 0:
+        w = np.full(rows, w)
     if w.shape != (rows,):
         raise InputError(f"there must be one sample weight per row. Found shape {w.shape} for {rows} rows.")
     if not np.isfinite(w).all() or (w < 0).any():

@@ -8,7 +8,8 @@ LinearSVC(C), up to LinearSVC's penalty on the intercept.
 Public: plait.VerticalLogisticRegression, plait.VerticalRegression, plait.VerticalSVC.
 """
 
-from plait.estimators.classifiers import VerticalLogisticRegression, VerticalSVC
+from plait.estimators.logistic import VerticalLogisticRegression
 from plait.estimators.regression import VerticalRegression
+from plait.estimators.svc import VerticalSVC
 
 __all__ = ["VerticalLogisticRegression", "VerticalRegression", "VerticalSVC"]

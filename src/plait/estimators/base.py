@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plait._checks import need_type
@@ -15,6 +14,7 @@ from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import DataTypeError, InputError, SettingError
+from plait.estimators.nested_options import NestedOptions
 from plait.methods.base import Method
 from plait.privacy.policy import Policy, check_covered
 from plait.problem.features import clip_rows
@@ -26,20 +26,24 @@ from plait.training.fit_result import Coefficient, Fit
 from plait.training.loop import Observer
 from plait.training.stopping import Stopping
 
-Parties = Mapping[str, Any] | int | None
-PenaltyLike = Penalty | str | Mapping[str, Penalty | str] | Sequence[Penalty | str]
+Parties: TypeAlias = Mapping[str, Any] | int | None
+PenaltyLike: TypeAlias = Penalty | str | Mapping[str, Penalty | str] | Sequence[Penalty | str]
+Parts: TypeAlias = Mapping[str, Part]
 
 
-class Vertical(BaseEstimator):  # type: ignore[misc]
+class Vertical(NestedOptions):
     """What all estimators share: reading the table party by party, training, scoring."""
 
     parties: Parties
     penalty: PenaltyLike
     alpha: float | None
+    l1_ratio: float | None
     method: Method | str
     max_rounds: int
+    max_iter: int | None
     tol: float
     fit_intercept: bool
+    warm_start: bool
     callbacks: Sequence[Observer]
     privacy: Any
     precision: str
@@ -54,17 +58,31 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
     def _read_training(self, X: Any, y: Any) -> dict[str, Part]:
         """X as parts, its columns' names and owners remembered."""
         need_type("fit_intercept", self.fit_intercept, bool)
+        need_type("warm_start", self.warm_start, bool)
         with as_input_error():
             validate_data(self, X, y, skip_check_array=True)
         table = as_table(X)
         rows, width = table.shape
+        self._number = _number_of(X)
         self.owners_ = assign_columns(self.parties, width, getattr(self, "feature_names_in_", None))
         parts = split_columns(table, self.owners_)
         if rows < 2:
             raise InputError("there must be at least two rows to learn from. Found one (n_samples=1).")
         return parts
 
-    def _train(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any, policy: Policy) -> Fit:
+    def _train(
+        self, parts: Parts, labels: Sequence[Array], loss: Loss, weights: Any, policies: Sequence[Policy]
+    ) -> list[Fit]:
+        """One run for each of the labels (N,).  A row without weight counts for nothing, as if it were not there."""
+        if weights is not None and not any(_protects(policy, parts) for policy in policies):
+            weights = read_weights(weights, labels[0].size)
+            counts = weights > 0
+            if not counts.all():
+                parts = {name: Part(name, p.matrix[counts], p.columns) for name, p in parts.items()}
+                labels, weights = [y[counts] for y in labels], weights[counts]
+        return [self._train_one(parts, y, loss, weights, p) for y, p in zip(labels, policies, strict=True)]
+
+    def _train_one(self, parts: Parts, labels: Array, loss: Loss, weights: Any, policy: Policy) -> Fit:
         """One run.  With an intercept, each party first takes the means off its columns; the model is the same.
 
         A party with a mechanism does not: means are statistics of its data that nobody paid for.
@@ -77,15 +95,16 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
         return replace(trained, intercept=trained.intercept - shift)
 
-    def _run(self, parts: Mapping[str, Part], labels: Any, loss: Loss, weights: Any, policy: Policy) -> Fit:
+    def _run(self, parts: Parts, labels: Any, loss: Loss, weights: Any, policy: Policy) -> Fit:
         return fit(
             parts,
             labels,
             loss=loss,
             penalty=self.penalty,
             alpha=self.alpha,
+            l1_ratio=self.l1_ratio,
             method=self.method,
-            stopping=Stopping(max_rounds=self.max_rounds, tol=self.tol),
+            stopping=Stopping(self.max_rounds if self.max_iter is None else self.max_iter, tol=self.tol),
             fit_intercept=self.fit_intercept,
             sample_weight=weights,
             callbacks=self.callbacks,
@@ -97,14 +116,18 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
         """Remember how training went; the weights (K, d) in the table's order of columns, the intercepts (K,)."""
         self.fits_ = list(fits)
         self.guarantee_ = Policy.of(self.privacy).guarantee(tuple(self.owners_))
-        self.n_iter_ = max(f.rounds for f in fits)
+        self.n_iter_ = self._rounds([f.rounds for f in fits])
         self.history_ = fits[0].history if len(fits) == 1 else [f.history for f in fits]
-        weights = np.empty((len(fits), self.n_features_in_))
+        weights = np.empty((len(fits), self.n_features_in_), dtype=self._number)
         for row, trained in zip(weights, fits, strict=True):
             assert isinstance(trained.weights, dict)
             for party, positions in self.owners_.items():
                 row[positions] = trained.weights[party]
-        return weights, np.array([f.intercept for f in fits])
+        return weights, np.array([f.intercept for f in fits], dtype=self._number)
+
+    def _rounds(self, rounds: Sequence[int]) -> Any:
+        """How many rounds training took, in the form of `n_iter_`."""
+        return max(rounds)
 
     def coefficients(self) -> list[Coefficient]:
         """Every weight with its party and column; `pandas.DataFrame(model.coefficients())` is a table of them.
@@ -146,7 +169,20 @@ class Vertical(BaseEstimator):  # type: ignore[misc]
             np.asarray(clip_rows(p.matrix, clip.get(name)) @ weights[:, self.owners_[name]].T)
             for name, p in parts.items()
         ]
-        return np.sum(shares, axis=0) + np.atleast_1d(self.intercept_)
+        z = np.sum(shares, axis=0) + np.atleast_1d(self.intercept_)
+        return z.astype(np.result_type(_number_of(X), weights.dtype), copy=False)
+
+
+def _number_of(X: Any) -> Any:
+    """float32 where the whole table is of it, so that a model keeps it; else float64."""
+    kinds = getattr(X, "dtypes", None)
+    found = {str(kind).lower() for kind in ([getattr(X, "dtype", "")] if kinds is None else kinds)}
+    return np.float32 if found == {"float32"} else np.float64
+
+
+def _protects(policy: Policy, parts: Parts) -> bool:
+    """Whether the policy protects anything; then rows keep their places."""
+    return policy.labels is not None or any(m.protects for m in policy.mechanisms(tuple(parts)).values())
 
 
 def _centred(part: Part, weights: Any) -> tuple[Part, Array | float]:

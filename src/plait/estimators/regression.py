@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import column_or_1d
+from sklearn.metrics import d2_tweedie_score
 
 from plait._types import Array
 from plait.data.parts import read_labels
-from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
+from plait.errors import SettingError
+from plait.estimators.base import Parties, PenaltyLike, Vertical, named_loss
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
@@ -38,14 +39,21 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         "elastic-net", "log", "box", "ball" or "non-negative".
     alpha : float, default=None
         The strength of penalties that are given by name; None is 1e-4.
+    l1_ratio : float, default=None
+        The part of the L1 norm in an elastic net that is given by name, from 0 to 1; None is 0.5.
     method : Method or str, default="auto"
         A method, or its name; "auto" takes the one that needs the fewest rounds.
     max_rounds : int, default=200
         Stop after this many rounds.
+    max_iter : int, default=None
+        scikit-learn's name of `max_rounds`: where it is given, it counts.
     tol : float, default=1e-6
-        Stop when both relative residuals are at or below this.
+        Stop when the gap to the optimum, relative to the objective, is at or below this: proved where it can be, else
+        estimated.
     fit_intercept : bool, default=True
         Add a constant that is not penalised.
+    warm_start : bool, default=False
+        Begin at the weights of the last call of `fit`, if there was one with as many columns.
     callbacks : list of callables, default=()
         Each is called with the record (`plait.Round`) of every round.
     privacy : mechanism, list or dict of mechanisms, or Policy, default=None
@@ -55,9 +63,9 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
-        The weights, in the table's order of columns.
-    intercept_ : float
+    coef_ : ndarray of shape (d,) or (K, d)
+        The weights, in the table's order of columns; one row per target where y has two dimensions.
+    intercept_ : float or ndarray of shape (K,)
         The constant.
     party_coef_ : dict of str to ndarray
         Party name -> its part of `coef_`.
@@ -67,7 +75,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         How many columns the table had.
     feature_names_in_ : ndarray of str
         Their names, where the table had names.
-    n_iter_ : int
+    n_iter_ : int or ndarray of shape (K,)
         How many rounds training took.
     history_ : History
         One record per round; a list of them where several models were trained.
@@ -94,10 +102,13 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         loss: Loss | str = "squared",
         penalty: PenaltyLike = DEFAULT_PENALTY,
         alpha: float | None = None,
+        l1_ratio: float | None = None,
         method: Method | str = AUTO,
         max_rounds: int = Stopping.max_rounds,
+        max_iter: int | None = None,
         tol: float = Stopping.tol,
         fit_intercept: bool = FIT_INTERCEPT,
+        warm_start: bool = False,
         callbacks: Sequence[Observer] = (),
         privacy: Any = None,
         precision: str = DEFAULT_PRECISION,
@@ -106,26 +117,65 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         self.loss = loss
         self.penalty = penalty
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.method = method
         self.max_rounds = max_rounds
+        self.max_iter = max_iter
         self.tol = tol
         self.fit_intercept = fit_intercept
+        self.warm_start = warm_start
         self.callbacks = callbacks
         self.privacy = privacy
         self.precision = precision
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalRegression":
-        """Train on X (N, d) and the targets y (N,)."""
-        loss = named_loss(self.loss, _REGRESSIONS, classifies=False)
+        """Train on X (N, d) and the targets y (N,), or (N, K) for a model of each of K targets."""
+        loss = self._loss()
         parts = self._read_training(X, y)
-        with as_input_error():
-            y = column_or_1d(y, warn=True)
-        labels = read_labels(y, next(iter(parts.values())).matrix.shape[0])
-        weights, intercepts = self._keep([self._train(parts, labels, loss, sample_weight, Policy.of(self.privacy))])
-        self.coef_, self.intercept_ = weights[0], float(intercepts[0])
+        rows = next(iter(parts.values())).matrix.shape[0]
+        targets = [read_labels(column, rows) for column in _columns(y)]
+        policies = _policies(self.privacy, len(targets), tuple(parts))
+        weights, intercepts = self._keep(self._train(parts, targets, loss, sample_weight, policies))
+        several = np.ndim(y) == 2
+        self.coef_ = weights if several else weights[0]
+        self.intercept_ = (intercepts if several else intercepts[0]) if self.fit_intercept else 0.0
+        if several:
+            self.n_iter_ = np.array([f.rounds for f in self.fits_], dtype=np.int32)
         return self
 
     def predict(self, X: Any) -> Array:
-        """The predicted targets, (N,): the score itself, or its exponential for the Poisson loss."""
-        z = self._scores(X)[:, 0]
+        """The predicted targets, (N,) or (N, K): the scores themselves, or their exponentials for the Poisson loss."""
+        z = self._scores(X)
+        z = z if np.ndim(self.coef_) == 2 else z[:, 0]
         return np.exp(z) if isinstance(self.fits_[0].loss, Poisson) else z
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the spread of y that the model explains: R^2, or D^2 of the deviance for the Poisson loss."""
+        if not isinstance(self._loss(), Poisson):
+            return float(super().score(X, y, sample_weight))
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def _loss(self) -> Loss:
+        return named_loss(self.loss, _REGRESSIONS, classifies=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = self.loss == "poisson" or isinstance(self.loss, Poisson)
+        return tags
+
+
+def _columns(y: Any) -> list[Any]:
+    """The targets one by one."""
+    table = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    return list(table.T) if table.ndim == 2 else [table]
+
+
+def _policies(privacy: Any, targets: int, parties: tuple[str, ...]) -> list[Policy]:
+    """One for each target; what is protected may be released once, for one target."""
+    policy = Policy.of(privacy)
+    if targets > 1 and (policy.labels is not None or any(m.protects for m in policy.mechanisms(parties).values())):
+        raise SettingError(
+            f"a private model must have one target. Found {targets}. Train one model per target, each with its budget."
+        )
+    return [policy] * targets

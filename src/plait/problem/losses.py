@@ -89,6 +89,10 @@ class _Classification(Loss):
     def labels(self, y: Array) -> Array:
         """Accept -1/+1 and 0/1; return -1/+1."""
         found = np.unique(y)
+        if found.size == 1:
+            raise InputError(
+                f"labels must take at least two values. Found only {found[0]:g}. There is nothing to learn."
+            )
         if np.isin(found, (-1.0, 1.0)).all():
             return y
         if np.isin(found, (0.0, 1.0)).all():

@@ -73,30 +73,41 @@ def loss_of(given: Any, known: Mapping[str, type[Loss]] = LOSSES) -> Loss:
     return found()
 
 
-def penalty_of(given: Any, alpha: float | None = None, where: str = "penalty") -> Penalty:
+def penalty_of(
+    given: Any, alpha: float | None = None, where: str = "penalty", l1_ratio: float | None = None
+) -> Penalty:
     """A penalty from its name and strength, or the penalty itself, which has its own strength."""
     if isinstance(given, str):
-        return _named_penalty(given, alpha, where)
+        return _named_penalty(given, alpha, where, l1_ratio)
     if not isinstance(given, Penalty):
         raise SettingError(
             f"{where} must be {_penalty_names()} or a penalty object, say plait.L2(0.1). Found {given!r}."
         )
-    if alpha is not None:
-        raise SettingError(f"alpha goes with a penalty that is named; {given!r} has its own strength. Leave out alpha.")
+    for name, value in (("alpha", alpha), ("l1_ratio", l1_ratio)):
+        if value is not None:
+            raise SettingError(f"{name} goes with a penalty that is named; {given!r} has its own. Leave out {name}.")
     return given
 
 
-def _named_penalty(name: str, alpha: float | None, where: str) -> Penalty:
+def _named_penalty(name: str, alpha: float | None, where: str, l1_ratio: float | None) -> Penalty:
     found = canonical(PENALTIES, name)
     if found is None or found == "group-lasso":
         hint = " Write plait.GroupLasso(alpha, groups)." if found else ""
         raise SettingError(f"{where} must be {_penalty_names()} or a penalty object. Found {name!r}.{hint}")
-    if alpha is None:
-        return PENALTIES[found]()
-    if found not in WITH_ALPHA:
-        raise SettingError(f"{where} {found!r} takes no alpha. Found alpha={alpha!r}. Leave out alpha.")
-    need_type("alpha", alpha, float)
-    return PENALTIES[found](alpha)
+    options = {}
+    if alpha is not None:
+        if found not in WITH_ALPHA:
+            raise SettingError(f"{where} {found!r} takes no alpha. Found alpha={alpha!r}. Leave out alpha.")
+        need_type("alpha", alpha, float)
+        options["alpha"] = alpha
+    if l1_ratio is not None:
+        if found != "elastic-net":
+            raise SettingError(
+                f"l1_ratio goes with the penalty 'elastic-net'. Found {found!r}. Leave out l1_ratio, or name that one."
+            )
+        need_type("l1_ratio", l1_ratio, float)
+        options["l1_ratio"] = l1_ratio
+    return PENALTIES[found](**options)
 
 
 def _penalty_names() -> str:

@@ -29,7 +29,8 @@ from plait.privacy.policy import Policy
 from plait.problem.losses import Logistic
 from plait.problem.penalties import L2, Penalty
 from plait.training.assembly import RunSpec
-from plait.training.session import ConvergenceWarning, Session
+from plait.training.convergence import ConvergenceWarning
+from plait.training.session import Session
 from plait.training.stopping import Stopping
 from plait.training.under_policy import choose
 

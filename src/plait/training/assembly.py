@@ -58,10 +58,12 @@ def assemble_party(
     weights: Array,
     opener: Opener | None = None,
     masker: Masker | None = None,
+    start: Array | None = None,
 ) -> Party:
     """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
 
-    weights (N,) are equal, unless a briefing brings others.  In a protected run it has `opener` and `masker`.
+    weights (N,) are equal, unless a briefing brings others.  In a protected run it has `opener` and `masker`.  `start`
+    (d,) are weights of an earlier model.
     """
     mechanism = spec.protections.mechanisms[name]
     method = unprotected_method(spec.method, spec.protections)
@@ -70,7 +72,7 @@ def assemble_party(
         method = protected_method(spec.method, spec.protections, gate)
     if spec.briefed:
         method = Briefed(method, mechanism.guaranteed)
-    block = Block(features, spec.penalties[name], spec.protections.loss, weights)
+    block = Block(features, spec.penalties[name], spec.protections.loss, weights, start)
     return Party(name, block, method, spec.precision, opener, masker)
 
 

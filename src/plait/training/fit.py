@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from plait._checks import need_type
+from plait._types import Array
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.data.row_index import check_index
 from plait.errors import InputError, SettingError
@@ -44,6 +47,7 @@ def fit(
     trace: Trace | None = None,
     precision: str = DEFAULT_PRECISION,
     protection: Protection | str = "plain",
+    start: Sequence[Any] | Mapping[str, Any] | None = None,
 ) -> Fit:
     """Train one linear model over the columns of all parties.
 
@@ -88,6 +92,9 @@ def fit(
     protection : str or Protection, default="plain"
         "labels": parties learn D_m^T g and never g, so not the labels.  "sums": also the coordinator learns only sums
         over the parties.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
+    start : list or dict of array-like of shape (d_m,), default=None
+        The weights of an earlier model with the same columns, `Fit.weights`: the first step that every party proposes.
+        ADMM and private runs begin at zero nevertheless.
 
     Returns
     -------
@@ -148,7 +155,8 @@ def fit(
         precision=precision,
         weighted=weights is not None,
     )
-    done = Session(spec, read, labels, weights, observers, trace, protected=protected).train()
+    starts = {} if start is None else _starts(start, read)
+    done = Session(spec, read, labels, weights, observers, trace, protected=protected, starts=starts).train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,
@@ -169,6 +177,21 @@ def fit(
         uncovered=protections.uncovered,
         protection="" if protected is None else protected.statement,
     )
+
+
+def _starts(start: Any, parts: Sequence[Part]) -> dict[str, Array]:
+    """The weights of an earlier model, party by party."""
+    try:
+        given = dict(start) if isinstance(start, Mapping) else dict(zip(_names(parts), start, strict=True))
+        found = {part.name: np.asarray(given[part.name], dtype=np.float64) for part in parts}
+        if all(
+            np.isfinite(x).all() and x.shape == p.matrix.shape[1:] for x, p in zip(found.values(), parts, strict=True)
+        ):
+            return found
+    except (TypeError, ValueError, KeyError):
+        pass
+    wanted = ", ".join(f"{part.name!r} {part.matrix.shape[1]}" for part in parts)
+    raise SettingError(f"start must have the weights of every party: {wanted}. Found something else. Leave it out.")
 
 
 def _names(parts: Sequence[Part]) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Session:
     labels      (N,), in the loss's own form
     weights     sample weights (N,) that sum to 1; None where all records count alike
     protected   both ends of a protected run; None where nothing is encrypted
+    starts      party name -> weights (d_m,) of an earlier model, where there was one
     tap         puts something between the coordinator and its parties: a wiretap, say
     """
 
@@ -60,6 +61,7 @@ class Session:
     trace: Trace | None = None
     tap: Callable[[Transport], Transport] = lambda transport: transport
     protected: ProtectedExchange | None = None
+    starts: Mapping[str, Array] = field(default_factory=dict)
 
     def train(self) -> Trained:
         """Train; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -69,7 +71,8 @@ class Session:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
             self.spec.policy.admit(self.spec.parties)
         parties = {
-            p.name: assemble_party(self.spec, p.name, p.features, equal, *self._ends(p.name)) for p in self.parts
+            p.name: assemble_party(self.spec, p.name, p.features, equal, *self._ends(p.name), self.starts.get(p.name))
+            for p in self.parts
         }
         coordinator = assemble_coordinator(self.spec, self.labels, self.weights)
         with blas_threads(1), workers(len(parties)) as pool:

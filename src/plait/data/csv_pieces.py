@@ -16,7 +16,7 @@ from plait.errors import InputError
 _PIECE_BYTES = 4 << 20  # 4 MiB: thousands of rows, and a few pieces at a time need little memory
 _LONGEST_ROW = 64 << 20  # bytes: a longer row is a quote that nobody closed
 _LIKE_ASCII = ("utf-8", "utf-8-sig", "ascii")
-_NEWLINE, _RETURN = 10, 13
+_NEWLINE, _RETURN = 10, 13  # the bytes that end a row
 
 
 @dataclass(frozen=True)

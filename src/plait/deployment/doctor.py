@@ -140,7 +140,9 @@ def _constant_columns(rows: Rows) -> list[str]:
 def _memory(rows: Rows) -> Diagnosis:
     """The matrix twice (read, prepared), a Gram matrix, and some vectors of one number per row."""
     count, width = rows.matrix.shape
+    # Bytes of a stored number, with its index in CSR.
     stored = rows.matrix.nnz * 12 if sp.issparse(rows.matrix) else count * width * 8
+    # Bytes: the Gram matrix and two factors of at most 4096 rows, about 80 vectors that methods keep, 8 a number.
     need = 2 * stored + 3 * min(width, count, 4096) ** 2 * 8 + 80 * count * 8
     have = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     text = f"about {need / 2**20:.0f} MiB needed, {have / 2**20:.0f} MiB free"

@@ -71,6 +71,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _number(value: Any) -> bool:
+    # Larger numbers overflow in the first product.
     return value is None or (isinstance(value, int | float) and abs(value) < 1e300 and math.isfinite(value))
 
 

@@ -24,6 +24,7 @@ from plait._names import plain
 from plait.errors import StorageError
 from plait.messages import Message
 
+# Lines that may wait to be written, seconds that the writer waits for a pause in the run.
 _MOST_BEHIND, _LONGEST_WAIT = 32, 1.0
 _LONG, _HUGE = 1 << 20, 1 << 25
 """Bytes: the digest of a shorter message is made sooner than handed over, and a longer one would fill the memory."""

@@ -24,7 +24,7 @@ _MAGIC, _VERSION = b"PLTS", 2  # version 1 named classes by modules that have mo
 _HEADING = _MAGIC + bytes([_VERSION])
 _SIZE = struct.Struct("<Q")
 _KINDS = "fiub"
-_SEAL_BYTES = 32
+_SEAL_BYTES = 32  # bytes of a BLAKE3 digest
 _MODULES = ("plait.methods.", "plait.messages", "plait.training.", "plait.deployment.", "plait.alignment.")
 """Where the classes of states are; decoding imports nothing else."""
 Buffer: TypeAlias = bytes | memoryview

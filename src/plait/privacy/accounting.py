@@ -176,6 +176,7 @@ class Cost:
     def delta(self, epsilon: float) -> float:
         """A delta for which a transcript of this cost is (epsilon, delta)-DP; 1 where nothing holds."""
         rest = epsilon - self.pure - self.slack
+        # The margin is for rounding when costs are added.
         if rest < -1e-12 * epsilon or math.isinf(self.mu) or math.isinf(self.pure):
             return 1.0
         return min(1.0, math.exp(self.slack) * delta_of(max(rest, 0.0), self.mu))

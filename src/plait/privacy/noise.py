@@ -218,6 +218,7 @@ def discrete_gaussian(scale: int, count: int, stream: Keystream) -> Ints:
     found: list[Ints] = []
     missing = count
     while missing:
+        # About 3 of 4 candidates are accepted, and a few more make a second pass rare.
         candidates = discrete_laplace(scale, int(missing * 1.35) + 16, stream)
         candidates = candidates[np.abs(candidates) < FARTHEST * scale]
         # With t = scale the acceptance exponent is (|Y| - scale)^2 / (2 scale^2).
@@ -233,6 +234,7 @@ def discrete_laplace(scale: int, count: int, stream: Keystream) -> Ints:
     found: list[Ints] = []
     missing = count
     while missing:
+        # E / (e - 1) = 1.58 candidates per number, and a few more make a second pass rare.
         batch = int(missing * 1.65) + 16
         offset = stream.below(scale, batch)
         offset = offset[_bernoulli_exp(offset, scale, stream)]

@@ -40,8 +40,9 @@ class Quadratic:
     def steps(self, separable: bool) -> Array:
         """Step sizes t with  T^(1/2) Q T^(1/2) <= I:  one per weight, all equal unless the penalty is separable."""
         largest = float(self.diagonal.max(initial=0.0))
-        if largest < 1e-150:
+        if largest < 1e-150:  # a matrix of zeros, or as good as that: its square is not a double
             return np.ones_like(self.diagonal)
+        # A column of zeros gets a long step, and not an infinite one.
         t = 1 / np.maximum(self.diagonal, 1e-12 * largest) if separable else np.ones_like(self.diagonal)
         return t / self._norm(np.sqrt(t))
 
@@ -53,9 +54,9 @@ class Quadratic:
             v = v / np.linalg.norm(v)
             v = root * self.apply(root * v)
             previous, value = value, float(np.linalg.norm(v))
-            if value == 0 or abs(value - previous) < 1e-2 * value:
+            if value == 0 or abs(value - previous) < 1e-2 * value:  # a hundredth is known well enough
                 break
-        return 1.1 * value
+        return 1.1 * value  # from above: power iteration ends below
 
 
 @dataclass
@@ -129,12 +130,13 @@ class _Run:
         move = self._newton_direction(w, target - here.x, residual)
         if move is None or not np.isfinite(move).all():
             return None
-        for length in (1.0, 0.3):
+        for length in (1.0, 0.3):  # the whole step, then a shorter one
             x = here.x + length * move
             there = self.at(self.proximal_step(x, self.problem.quadratic.apply(x)))
             if there.value < here.value:
                 self.caution = max(self.caution / 10, 1.0)
                 return there
+        # Times 1e-13, the least damping, this is more than the damping may be.
         self.caution = min(100 * self.caution, 1e13)
         return None
 
@@ -154,6 +156,7 @@ class _Run:
         move = gap.copy()
         move[on] = 0.0
         rhs = gap[on]
+        # Relative: vanishes with the residual, so that the last steps are Newton's; doubles end at 1e-13.
         damping = max(1e-13, min(1e-3, 1e-2 * residual / self.size))
         damping = min(self.caution * damping, 0.5)
         inner = -t[on, None] * quadratic.block(on)
@@ -192,4 +195,4 @@ def _solve(system: Array, rhs: Array) -> Array:
     try:
         return np.asarray(scipy.linalg.solve(system, rhs, check_finite=False))
     except (np.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        return np.asarray(np.linalg.lstsq(system, rhs, rcond=1e-12)[0])
+        return np.asarray(np.linalg.lstsq(system, rhs, rcond=1e-12)[0])  # smaller singular values count as 0

@@ -55,6 +55,7 @@ def _logistic_root(t: Array, step: Array) -> Array:
 def _below_omega(x: Array) -> Array:
     """A number below Wright's omega, the root of  w + log(w) = x, and not far from it."""
     large = np.maximum(x, 1.0)
+    # E^709 is the largest power of e that a double holds.
     return np.where(x > 1, large - np.log(large), 1 / (1 + np.exp(-np.clip(x, -700.0, 1.0))))
 
 

@@ -68,6 +68,7 @@ def encode_columns(table: Any, parameters: Parameters | None = None) -> Columns:
     if not all(math.isfinite(size.norm) for size in sizes):
         raise InputError("a protected table must hold finite numbers. Found nan or infinity. Fill or drop them.")
     if parameters is None:
+        # Multiples are whole numbers, up to rounding.
         parameters = COUNTS if all(size.multiple < 2**COUNTS.column_bits - 1e-6 for size in sizes) else REALS
     scale = np.array([_scale(size, parameters) for size in sizes])
     exact = np.array([_round(values, factor) for values, factor in zip(stored, scale, strict=True)])
@@ -122,12 +123,12 @@ def _size(values: Array) -> _Size:
 
 def _multiples(sizes: Array, factor: float) -> bool:
     ratios = sizes / factor
-    return bool(np.all(np.abs(ratios - np.rint(ratios)) <= 1e-12 * ratios))
+    return bool(np.all(np.abs(ratios - np.rint(ratios)) <= 1e-12 * ratios))  # rounding of one division
 
 
 def _scale(size: _Size, parameters: Parameters) -> float:
     """1 / factor where the multiples fit; else the largest power of two for which the rounded column fits."""
-    if size.multiple < 2.0**parameters.column_bits - 1e-6:
+    if size.multiple < 2.0**parameters.column_bits - 1e-6:  # multiples are whole numbers, up to rounding
         return 1.0 / size.factor
     room = 2.0**parameters.column_bits - math.sqrt(size.stored) / 2 - 1
     if room <= 0:

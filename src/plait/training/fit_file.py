@@ -24,7 +24,7 @@ from plait.problem.losses import Loss
 from plait.problem.registry import LOSSES
 from plait.training.history import History, Round
 
-FORMAT = 1
+FORMAT = 1  # of the file; a file of another format is refused
 _LOSSES: Mapping[str, Any] = {**LOSSES, "soft-logistic": SoftLogistic}
 _TABLES: Mapping[str, Mapping[str, Any]] = {"loss": _LOSSES, "method": METHODS}
 

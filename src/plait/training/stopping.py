@@ -111,6 +111,7 @@ class Watch:
 
     def __init__(self, start: Measured, remedy: str) -> None:
         self._start = start.objective
+        # An objective of 0 at the start is a perfect fit, and still needs a unit.
         self._size = max(abs(start.objective), 1e-12)
         self._remedy = remedy
         self._worse: deque[float] = deque(maxlen=2 * _PATIENCE)
@@ -130,6 +131,7 @@ class Watch:
         seen = list(self._worse)
         if now.objective > _EXPLODED * self._size and len(seen) > 2 and residual >= seen[0]:
             raise self._error(now, "it keeps growing")
+        # Residuals that fell by less than a tenth in so many rounds do not fall.
         if len(seen) == self._worse.maxlen and min(seen[_PATIENCE:]) >= 0.9 * min(seen[:_PATIENCE]):
             raise self._error(now, "it cycles, and the residuals do not fall")
 

@@ -261,7 +261,7 @@ class _Conversation:
         with contextlib.suppress(_Again):
             self._say.put([handshake.encode(Finished(False, reason, {}))])
         self._say.end()
-        time.sleep(0.2)
+        time.sleep(0.2)  # seconds for the reason to leave before the stream is cut
 
     def _expect_welcome(self) -> Welcome:
         said = handshake.expect(self._next(), Welcome, Refused)

@@ -126,7 +126,7 @@ class Hub:
                 told = absent
             for desk in self._desks.values():
                 self._check(desk)
-            time.sleep(0.02)
+            time.sleep(0.02)  # seconds: a party that joins waits no longer
 
     def finish(self, finished: Finished, told: Callable[[str], None], patience: float) -> None:
         """Tell every party how it ended; `told` hears who has kept its results; give up after `patience` seconds."""
@@ -138,7 +138,7 @@ class Hub:
             for name in [name for name, desk in waiting.items() if desk.told]:
                 told(name)
                 del waiting[name]
-            time.sleep(0.005)
+            time.sleep(0.005)  # seconds: the last message of a run should cost little
 
     def skip(self, name: str) -> None:
         """This party has kept its results already."""
@@ -151,7 +151,7 @@ class Hub:
         """
         self._closed = True
         if self._server is not None:
-            self._server.stop(grace=0.2).wait()
+            self._server.stop(grace=0.2).wait()  # seconds for the last frames to leave
         self._threads.shutdown()
 
     def _check(self, desk: Desk, most_silent: float | None = None) -> None:

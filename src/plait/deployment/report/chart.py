@@ -20,7 +20,7 @@ def line_chart(title: str, lines: Mapping[str, Series], logarithmic: bool = Fals
     xs = [x for points in drawn.values() for x, _ in points]
     ys = [y for points in drawn.values() for _, y in points]
     x0, x1, y0, y1 = min(xs), max(max(xs), min(xs) + 1), min(ys), max(ys)
-    y1 = y1 if y1 > y0 else y0 + max(1e-9, abs(y0) * 1e-3)
+    y1 = y1 if y1 > y0 else y0 + max(1e-9, abs(y0) * 1e-3)  # a flat line still needs an axis of some height
 
     def place(x: float, y: float) -> str:
         across = _LEFT + (x - x0) / (x1 - x0) * (_WIDTH - _LEFT - 10)

@@ -187,7 +187,7 @@ class SharingCoordinator(CoordinatorSide):
             round=state.measured.round + 1,
             objective=task.mean_loss(total) + penalty,
             primal=float(np.linalg.norm(gap)) / size,
-            dual=drift / max(size_u, 1e-6 * size_z, 1e-300),
+            dual=drift / max(size_u, 1e-6 * size_z, 1e-300),  # a dual that is 0 so far counts as a millionth of z
             rho=state.rho,
         )
         return replace(state, end=end, measured=measured)

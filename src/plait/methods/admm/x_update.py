@@ -75,7 +75,7 @@ class DualRidge(LocalSolver):
 class IterativeRidge(LocalSolver):
     """Quadratic penalty, both sides too large to factorise: conjugate gradients, warm-started at the centre."""
 
-    tolerance = 1e-10
+    tolerance = 1e-10  # of the first residual: far below what a round changes
 
     def solve(self, kappa: float, centre: Array, shift: Array, adjoint: Array) -> Array:
         f, ridge = self.features, self.penalty.ridge
@@ -94,6 +94,7 @@ class Composite(LocalSolver):
 
     @property
     def tolerance(self) -> float:
+        # Relative; products with D cost more than with D^T D, and lose more digits.
         return 1e-11 if self.features.primal_fits else 1e-8
 
     @cached_property

@@ -22,6 +22,7 @@ def update_scores_and_intercept(
     def pull(b: float) -> float:
         return float(np.sum(target + b - loss.prox(target + b, step, labels)))
 
+    # A width above 0 where all targets are equal.
     b = increasing_root(pull, start, width=float(np.std(target)) + 1e-2)
     return loss.prox(target + b, step, labels), b
 
@@ -38,6 +39,7 @@ def increasing_root(f: Callable[[float], float], start: float, width: float) -> 
     for _ in range(_DOUBLINGS):
         far = start + direction * width
         if f(far) * at_start <= 0:
+            # As exact as doubles are: an intercept of order 1 has 1e-16.
             return float(brentq(f, near, far, xtol=1e-14, rtol=8 * np.finfo(float).eps))
         near, width = far, 2 * width
     return start

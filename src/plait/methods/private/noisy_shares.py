@@ -254,6 +254,7 @@ class AdmmSide(_NoisySide):
         assert broadcast.vector is not None
         rho, tau = broadcast.scalars[:2]
         kappa = self.rows.shape[0] * self.block.penalty.ridge / (rho + tau)
+        # The margin is for the rounding of rho and tau, and moves the noise by less than 1e-9 of it.
         if broadcast.scalars.size > 2 or kappa < self.mechanism.kappa * (1 - 1e-9):
             raise PrivacyError(
                 f"MechanismA was calibrated for kappa = {self.mechanism.kappa:.4g}. Found a broadcast that asks for "

@@ -48,9 +48,9 @@ def hill_climb(
         trial = at + width * rng.standard_normal(start.size)
         value = change(trial)
         if value > best:
-            best, at, width = value, trial, min(width * 1.5, 10.0)
+            best, at, width = value, trial, min(width * 1.5, 10.0)  # wider after a success, as in the 1/5 rule
         else:
-            width = max(width * 0.9, 1e-3)
+            width = max(width * 0.9, 1e-3)  # narrower after a failure: about one success in five keeps the width
     return best, at
 
 
@@ -72,7 +72,7 @@ def independence_test(first: Floats, second: Floats, sigmas: float = 5.0) -> Fin
 def support_test(release: Floats, matrix: Floats, least: float = 0.1) -> Finding:
     """A share must leave the column space of the data, or its support gives the data away."""
     left, values, _ = np.linalg.svd(matrix, full_matrices=False)
-    basis = left[:, values > 1e-9 * values[0]]
+    basis = left[:, values > 1e-9 * values[0]]  # smaller singular values count as 0
     inside = float(np.linalg.norm(basis.T @ release) / np.linalg.norm(release))
     return Finding("part of a share in the column space", inside, 1 - least**2 / 2, inside <= 1 - least**2 / 2)
 
@@ -134,7 +134,7 @@ def one_run_epsilon(correct: int, guesses: int, delta: float, records: int, conf
 
     if plausible(0.0):
         return 0.0
-    low, high = 0.0, 50.0
+    low, high = 0.0, 50.0  # epsilons: one beyond 50 says nothing
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if plausible(middle) else (middle, high)

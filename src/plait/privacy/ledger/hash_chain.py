@@ -27,7 +27,7 @@ from plait._files import write_atomically
 from plait._hash_chain import START, canonical
 from plait.errors import PrivacyError
 
-VERSION = 2
+VERSION = 2  # of the chain's format: entries are keyed since 2
 UNKEYED = 1  # the version of chains without a key, which are only read
 
 Body = dict[str, Any]

@@ -133,8 +133,8 @@ def _looks_standardised(matrix: Any) -> bool:
         return False
     with np.errstate(all="ignore"):  # a huge value is no reason to stop or to warn
         mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
-    varies = spread > 1e-12
-    close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)
+    varies = spread > 1e-12  # constant columns have no spread but rounding
+    close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)  # rounding of a sum over rows
     return bool(varies.any() and close[varies].all())
 
 

@@ -148,6 +148,7 @@ def _scores(helper: Helper, weights: Array) -> Array | None:
 def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layout) -> Sketch:
     """A noisy sketch of sqrt(curvature) * score: all that a helper tells about its score."""
     rows = helper.rows
+    # A bound above 0 where all scores are 0.
     bound = max(CLIP * float(np.sqrt(fit.energy / rows.shape[0])), 1e-6)
     query = fit.plan.sketch(layout.buckets, bound)
     scores = np.sqrt(curvature) * rows.forward(fit.weights)
@@ -172,6 +173,6 @@ def best_constant(loss: Loss, labels: Array, weights: Array) -> float:
         return float(weights @ loss.gradient(np.full(labels.size, b), labels))
 
     reach = 1.0
-    while pull(-reach) * pull(reach) > 0 and reach < 1e6:
+    while pull(-reach) * pull(reach) > 0 and reach < 1e6:  # a score of a million has no finite best value
         reach *= 2
     return float(brentq(pull, -reach, reach)) if pull(-reach) * pull(reach) <= 0 else 0.0

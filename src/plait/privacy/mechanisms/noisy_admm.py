@@ -121,7 +121,7 @@ class MechanismA(GuaranteedMechanism):
             grid = Grid.for_sigma(self.sensitivity / mu)
             if self._cost(grid, records).times(self.rounds).delta(self.epsilon) <= self.delta:
                 return grid
-            mu *= 1 - 1e-6
+            mu *= 1 - 1e-6  # a millionth more noise, until discrete noise is paid for, too
 
     def cost(self, records: int) -> Cost:
         """The cost of one round."""
@@ -153,6 +153,7 @@ class MechanismA(GuaranteedMechanism):
         x+ = prox(w), w = x - t (H x - b), makes (w - x+) / t a subgradient of R_0 and the ball at x+.
         """
         problem = CompositeProblem(self.rest + Ball(self.radius), Quadratic.of(hessian))
+        # To a residual of 1e-13, the limit of doubles: what is left is measured and added to the sensitivity.
         start = problem.solve(linear, self.scale, np.zeros(linear.size), 1e-13)
         x = problem.proximal_step(start, linear, self.scale)
         gap = (start - x) / problem.t + hessian @ (x - start)
@@ -177,7 +178,7 @@ class MechanismA(GuaranteedMechanism):
 def ball_residual(gradient: Floats, x: Floats, radius: float) -> float:
     """How far a gradient at x is from optimality on |x| <= radius; at the edge it may point along -x."""
     norm = float(np.linalg.norm(x))
-    if norm < radius * (1 - 1e-9):
+    if norm < radius * (1 - 1e-9):  # closer to the edge than rounding can tell counts as on it
         return float(np.linalg.norm(gradient))
     inward = max(0.0, -float(gradient @ x) / norm**2)
     return float(np.linalg.norm(gradient + inward * x))

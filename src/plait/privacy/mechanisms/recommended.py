@@ -176,6 +176,6 @@ def _largest(build: Callable[[float], Plan], epsilon: float, delta: float) -> Pl
     mu *= mu / build(mu).cost.mu  # rounding has its price
     plan = build(mu)
     while plan.cost.delta(epsilon) > delta:
-        mu *= 1 - 1e-9
+        mu *= 1 - 1e-9  # a step below what anybody could notice in the noise
         plan = build(mu)
     return plan

@@ -33,6 +33,7 @@ class SoftLogistic(Loss):
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The gradient is negative for the high target and positive for the low one, and then shows the score."""
+        # Doubles next to 0 and 1, whose logarithms are finite.
         p = np.clip(gradient + np.where(gradient < 0, self.high, self.low), 1e-16, 1 - 1e-16)
         return Seen(np.log(p) - np.log1p(-p), np.ones(p.shape, dtype=bool), p * (1 - p))
 
@@ -62,6 +63,6 @@ def label_noise_factor(targets: Array) -> float:
 
     A label has variance rate (1 - rate); an unbiased soft target t adds mean(t^2 - t), which is 0 for labels.
     """
-    rate = float(np.clip(targets.mean(), 0.05, 0.95))
+    rate = float(np.clip(targets.mean(), 0.05, 0.95))  # noise may put the mean outside (0, 1)
     excess = max(0.0, float(np.mean(targets * (targets - 1))))
     return 1 + excess / (rate * (1 - rate))

@@ -106,7 +106,7 @@ def audit(
     """Try to prove plait's mechanisms wrong, and check that the same tests catch known faults.
 
     Every line of the first table must pass and every line of the second must be caught. Passing proves nothing; the
-    proof is in docs/privacy.md.
+    proof is in docs/privacy/proofs.md.
     """
     from plait.privacy.audit.suite import CHECKS, FULL, MUTANTS, SHORT, Effort
 

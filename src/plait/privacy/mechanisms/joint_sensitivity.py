@@ -8,7 +8,7 @@ gradients, C = W^2 / sigma^2 of the Gram matrix and y = |a . a'| in [0, 1],
 
 which is 4 A for A >= 2 C: then the Gram matrix costs nothing.  Blanking a row moves both at once: A + C.  The rows of
 the Gram matrix are cut to their grid once more, which changes a . a' by at most 2 sqrt(d) 2^-bits, and the bound by 4 C
-times that.  Releases that follow from earlier ones compose by the sum of their squared shifts (docs/privacy.md).
+times that.  Releases that follow from earlier ones compose by the sum of their squared shifts (docs/privacy/proofs.md).
 """
 
 import math

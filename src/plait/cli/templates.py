@@ -31,7 +31,7 @@ loss = "logistic"                # {losses}; options: loss = {{ name = "huber", 
 penalty = {{ name = "l2", alpha = 1e-4 }}
                                  # {penalties}; a list adds them
 fit_intercept = true
-# weighted = true                # the label party's file names a column of sample weights; every party is told them
+# weighted = true                # the label party's file names a column of row weights; every party is told them
 # [model.penalties]              # another penalty for one party
 # {other} = {{ name = "l1", alpha = 1e-3 }}
 
@@ -137,7 +137,7 @@ def _data_section(name: str, labelled: bool, guess: Guess | None, table: str) ->
         _line("label", guess.label, f"{guessed if labelled else ''}the label column (coordinator only)"),
     ]
     if labelled:
-        lines.append('# weight = ""                    # a column of sample weights, with model.weighted in the job')
+        lines.append('# weight = ""                    # a column of row weights, with model.weighted in the job')
         if guess.positive:
             lines.append(_line("positive", guess.positive, f"{guessed}the label that counts as 1"))
     lines.append("columns = []                     # the columns to use; empty for all others")

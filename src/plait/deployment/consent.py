@@ -16,7 +16,7 @@ def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
     if file.name in job.parties and file.name != label_party and not guaranteed(job, file.name):
         yield (
             "accept_scores_shown",
-            f"this run shows {file.name}'s partial score of every record to {label_party}, in every round",
+            f"this run shows {file.name}'s part of the score of every row to {label_party}, in every round",
         )
 
 

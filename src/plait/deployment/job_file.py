@@ -57,7 +57,7 @@ class Job:
     stopping: Stopping = field(default_factory=Stopping)
     run: RunOptions = field(default_factory=RunOptions)
     weighted: bool = False
-    """Whether records have weights, which the label party's file names and every party is told."""
+    """Whether rows have weights, which the label party's file names and every party is told."""
     policy: Policy = field(default_factory=Policy)
     """Who protects what; the same job on the same data is the same release, wherever it runs."""
     alignment: AlignmentOptions | None = None

@@ -1,4 +1,4 @@
-"""What a participant brings to a run, from its own files: ids, prepared rows, labels and sample weights."""
+"""What a participant brings to a run, from its own files: ids, prepared rows, labels and row weights."""
 
 import json
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ def _read_common(job: Job, file: PartyFile, order: Order | None, choose: Chooser
 
 @dataclass(frozen=True)
 class Labels:
-    """What the coordinator holds: ids, labels (N,), and sample weights (N,), None where all records count alike."""
+    """What the coordinator holds: ids, labels (N,), and row weights (N,), None where all rows count alike."""
 
     ids: Sequence[str]
     values: Array
@@ -182,6 +182,6 @@ def _sample_weights(job: Job, file: PartyFile, table: Table) -> Array | None:
     if job.weighted != bool(file.data.weight):
         raise ConfigError(
             f"the job says model.weighted = {str(job.weighted).lower()}, and {file.name}.toml must agree: data.weight "
-            f"names a column of sample weights, or none. Found {file.data.weight!r}."
+            f"names a column of row weights, or none. Found {file.data.weight!r}."
         )
     return read_weights(table.column(file.data.weight), table.rows) if file.data.weight else None

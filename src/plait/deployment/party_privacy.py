@@ -87,7 +87,7 @@ def check_preparation(name: str, options: PrepareOptions) -> None:
     used = [what for what, learns in found.items() if learns]
     if used:
         raise PrivacyError(
-            f"party {name!r}: in a private run columns are prepared by public constants, because one record moves "
+            f"party {name!r}: in a private run columns are prepared by public constants, because one row moves "
             f'statistics, and nobody paid for that. Found {", ".join(used)}. Write impute = "zero", scale = '
             '"ranges" with ranges = { column = [low, high] }, and categories = { column = [values] }, all of them '
             "known without the data."

@@ -62,7 +62,7 @@ class ModelOptions:
     fit_intercept : bool, default=True
         Add a constant that is not penalised.
     weighted : bool, default=False
-        Whether records have weights: the label party's file names the column, and every party is told them.
+        Whether rows have weights: the label party's file names the column, and every party is told them.
     """
 
     loss: Any = DEFAULT_LOSS
@@ -83,7 +83,7 @@ class PolicyOptions:
     labels : str or table, default=None
         How labels are protected; without it they are not.
     offset : bool, default=True
-        Whether helpers get the unprotected parties' score of each record; if not, labels only.
+        Whether helpers get the unprotected parties' score of each row; if not, labels only.
     disjoint : bool, default=False
         No two helpers hold the same signal, which saves a release.
     """
@@ -130,7 +130,7 @@ class DataOptions:
     label : str, default=""
         The label column (coordinator only).
     weight : str, default=""
-        A column of sample weights (coordinator only, with model.weighted in the job).
+        A column of row weights (coordinator only, with model.weighted in the job).
     columns : list of str, default=()
         The columns to use; empty for all others.
     drop : list of str, default=()

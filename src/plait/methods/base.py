@@ -29,7 +29,7 @@ class Block:
     penalty: Penalty
     loss: Loss
     weights: Array
-    """Sample weights (N,), summing to 1."""
+    """Row weights (N,), summing to 1."""
     start: Array | None = None
     """Weights (d,) that may be close to the best, say those of an earlier model; None where nothing is known."""
 
@@ -49,7 +49,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Task:
-    """What the coordinator brings: labels (N,), sample weights (N,) that sum to 1, and who takes part."""
+    """What the coordinator brings: labels (N,), row weights (N,) that sum to 1, and who takes part."""
 
     loss: Loss
     labels: Array

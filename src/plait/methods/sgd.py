@@ -1,13 +1,13 @@
 """FDML: mini-batch stochastic gradient descent over vertically partitioned features (Hu et al. 2019).
 
-For every mini-batch B of a random order of the samples, with z_B = sum_m D_m[B] x_m + b:
+For every mini-batch B of a random order of the rows, with z_B = sum_m D_m[B] x_m + b:
 
     party m -> coordinator :  D_m[B] x_m                              |B| numbers
     coordinator -> party m :  g_B = N w_B loss'(z_B) / |B|            |B| numbers
     x_m <- x_m - step (D_m[B]^T g_B + grad R_m(x_m)),   or a proximal step where R_m has kinks
 
 A round is an epoch: one pass, N numbers each way and party.  The order follows from the seed, so no index is sent.  At
-the end of an epoch every party also sends the scores of all samples, another N numbers that are counted, so that the
+the end of an epoch every party also sends the scores of all rows, another N numbers that are counted, so that the
 history shows the objective itself; measure=False saves them and reports the mean of the batches' losses as they were
 met, which lags behind.
 """
@@ -39,7 +39,7 @@ class Sgd(Method):
     step : float, default=0.1
         The learning rate; in epoch e it is step / (1 + decay (e - 1)).
     batch : int, default=256
-        How many samples a mini-batch has; the last one of an epoch may have fewer.
+        How many rows a mini-batch has; the last one of an epoch may have fewer.
     decay : float, default=0.0
         How fast the learning rate falls.
     momentum : float, default=0.0
@@ -47,7 +47,7 @@ class Sgd(Method):
     start : float, default=0.01
         The standard deviation of the random start; 0 starts at zero weights.
     seed : int, default=0
-        The seed of the start and of the order of the samples.
+        The seed of the start and of the order of the rows.
     measure : bool, default=True
         Measure the objective at the end of every epoch, for N more numbers a party.
     """

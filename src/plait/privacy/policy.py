@@ -39,7 +39,7 @@ class Policy:
     labels : RandomisedResponse or NoisyLabel, default=None
         How labels are protected; None where they are not.
     offset : bool, default=True
-        Whether helpers get the unprotected parties' score, one number per record; if not, labels only.
+        Whether helpers get the unprotected parties' score, one number per row; if not, labels only.
     disjoint : bool, default=False
         No two helpers hold the same signal, which saves the sketch that guards against counting it twice.
     ledger : LedgerFolder, default=None
@@ -214,7 +214,7 @@ class Protections:
     mechanisms       one per party
     helpers          the parties that learn in one private pass
     sketch           whether helpers pay for a sketch, which keeps them from counting the same signal twice
-    offset           whether helpers get the unprotected parties' score of each record
+    offset           whether helpers get the unprotected parties' score of each row
     noisy            whether noise is added in every round, so that a run never settles
     max_rounds       the number of rounds that are paid for, None for any
     default_method   what `method="auto"` has to choose

@@ -25,7 +25,7 @@ _HALVINGS = 60  # of an interval of length 1: more than a number has digits
 def loss_conjugate(loss: Loss, g: Array, labels: Array, weights: Array) -> float:
     """sum_i w_i loss*(g_i / w_i), all arrays (N,): the conjugate of the weighted loss  sum_i w_i loss(z_i; y_i).
 
-    A sample without weight has no slope: the conjugate is infinite where its g_i is not zero.
+    A row without weight has no slope: the conjugate is infinite where its g_i is not zero.
     """
     counts = weights > 0
     if counts.all():

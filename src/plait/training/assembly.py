@@ -29,7 +29,7 @@ class RunSpec:
     protections    what the policy means for this run
     policy         who protects what; at a party in a deployed run, with its own ledger and noise
     precision      the number format of vectors; see `plait.training.precision`
-    weighted       whether records have sample weights, which the coordinator knows and tells
+    weighted       whether rows have weights, which the coordinator knows and tells
     """
 
     penalties: Mapping[str, Penalty]
@@ -47,7 +47,7 @@ class RunSpec:
 
     @property
     def briefed(self) -> bool:
-        """Whether parties are told something about the records before round 1."""
+        """Whether parties are told something about the rows before round 1."""
         return self.weighted or self.protections.labels
 
 
@@ -85,10 +85,10 @@ class BriefedTask:
 
 
 def assemble_coordinator(spec: RunSpec, labels: Array, weights: Array | None) -> BriefedTask:
-    """What the coordinator with these labels (N,) and sample weights (N,) trains on.
+    """What the coordinator with these labels (N,) and row weights (N,) trains on.
 
     The labels are in the loss's own form.  Where they are protected, they are noised here, once.  The weights sum to 1,
-    and are None where all records count alike.
+    and are None where all rows count alike.
     """
     softness = 1.0
     if spec.protections.labels:

@@ -1,6 +1,6 @@
-"""What a party is told about the records before a run: sample weights, and how noisy the labels are.
+"""What a party is told about the rows before a run: their weights, and how noisy the labels are.
 
-In `plait.fit` every party's block is made with both.  In a deployed run they lie with the label holder, so the first
+In `plait.fit` every party's block is made with both.  In a deployed run they lie with the label party, so the first
 exchange tells them, and the party builds its block from what it was told: the numbers are the same.
 """
 
@@ -18,7 +18,7 @@ from plait.privacy.mechanisms.soft_logistic import steadied
 
 
 def briefing(weights: Array | None, softness: float) -> Broadcast:
-    """Sample weights (N,) that sum to 1, None where all records count alike, and the labels' noise factor."""
+    """Row weights (N,) that sum to 1, None where all rows count alike, and the labels' noise factor."""
     return Broadcast(0, weights, np.array([softness]))
 
 

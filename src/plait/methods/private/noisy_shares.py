@@ -1,6 +1,6 @@
 """Party sides of ADMM sharing that send what a mechanism releases, and go on from that: never the clean share.
 
-In plait's units (mean loss, rho per record) the x-update is, after multiplication by N / (rho + tau),
+In plait's units (mean loss, rho per row) the x-update is, after multiplication by N / (rho + tau),
 
     x = argmin |D x - s|^2 / 2 + kappa |x|^2 / 2 + R_0(x),
     s = w - v rho / (rho + tau),    kappa = N lambda / (rho + tau),
@@ -112,7 +112,7 @@ def _check_strongly_convex(mechanism: MechanismA, penalty: Penalty) -> None:
     if not (penalty.convex and penalty.ridge > 0):
         raise SettingError(
             "MechanismA needs a convex penalty with an L2 part, such as plait.L2(0.1) or plait.ElasticNet(0.1): "
-            f"without one, a record can move the x-update without bound. Found {penalty!r}. Add plait.L2(alpha), or "
+            f"without one, a row can move the x-update without bound. Found {penalty!r}. Add plait.L2(alpha), or "
             "use plait.privacy.Recommended, which takes any penalty."
         )
     try:

@@ -1,10 +1,10 @@
 """What is said in a private pass: the first scalar of every broadcast names its step.
 
-step k >= 0    a message of the unprotected parties' own training, all records or without fold k; then come its
+step k >= 0    a message of the unprotected parties' own training, all rows or without fold k; then come its
                round, whether it closes that training, and its own scalars
-SCORES         your scores of the records of fold k, by the model that did not see them     (unprotected)
-LABELS         one target per record, and the last receipt of the helper's ledger, 0 for none    (helper)
-FIT            one offset per record, or one for all: fit your weights, once; its answer brings a receipt    (helper)
+SCORES         your scores of the rows of fold k, by the model that did not see them     (unprotected)
+LABELS         one target per row, and the last receipt of the helper's ledger, 0 for none    (helper)
+FIT            one offset per row, or one for all: fit your weights, once; its answer brings a receipt    (helper)
 SKETCH         a noisy sketch of your scores in so many buckets                            (helper)
 FACTOR         by which factor your score is used                                          (helper)
 """
@@ -61,13 +61,13 @@ def untagged(broadcast: Broadcast) -> Broadcast:
 
 
 def held_out(records: int, step: int) -> NDArray[np.bool_]:
-    """The records (N,) that the training of this step does not see: none in step 0, a fifth in the others."""
+    """The rows (N,) that the training of this step does not see: none in step 0, a fifth in the others."""
     fold = np.random.default_rng(records).permutation(records) % FOLDS
     held: NDArray[np.bool_] = fold == step - 1
     return held
 
 
 def kept_weights(weights: Array, held: NDArray[np.bool_]) -> Array:
-    """Sample weights (N,) without the held records, with the same sum."""
+    """Row weights (N,) without the held rows, with the same sum."""
     kept = np.where(held, 0.0, weights)
     return kept * (float(weights.sum()) / float(kept.sum())) if held.any() else weights

@@ -47,7 +47,7 @@ def column_space_revealed(shares: Floats, matrix: Floats) -> float:
 
 
 def rows_from_shares(shares: Floats, matrix: Floats, known: Ints, tolerance: float = 1e-3) -> Recovery:
-    """Every record's features from T shares W (N x T) and known rows: W_known B = D_known, D = W B."""
+    """Every row's features from T shares W (N x T) and known rows: W_known B = D_known, D = W B."""
     mixing, *_ = np.linalg.lstsq(shares[known], matrix[known], rcond=None)
     rows = shares @ mixing
     unknown = np.setdiff1d(np.arange(matrix.shape[0]), known)
@@ -56,7 +56,7 @@ def rows_from_shares(shares: Floats, matrix: Floats, known: Ints, tolerance: flo
 
 
 def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int = 9) -> Recovery:
-    """Every record whose value in ONE share equals that of a known record has that record's features."""
+    """Every row whose value in ONE share equals that of a known row has that row's features."""
     scale = float(np.max(np.abs(share))) or 1.0
     keys = np.round(share / scale, digits)
     book = {key: matrix[i] for key, i in zip(keys[known].tolist(), known.tolist(), strict=True)}
@@ -65,7 +65,7 @@ def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int
 
 
 def classes_by_equal_values(share: Floats, digits: int = 9) -> int:
-    """How many different records an observer of ONE share tells apart."""
+    """How many different rows an observer of ONE share tells apart."""
     scale = float(np.max(np.abs(share))) or 1.0
     return int(np.unique(np.round(share / scale, digits)).size)
 

@@ -3,7 +3,7 @@
     sensitivity search   the largest change of a release over neighbours, against its stated sensitivity
     scale test           the spread, independence and support of the noise, against its stated sigma
     game                 many runs on D and D', a lower confidence bound on mu, against the stated mu
-    one run              every record a canary with a secret sign, a lower bound on epsilon from one release
+    one run              every row a canary with a secret sign, a lower bound on epsilon from one release
 
 A failure proves a fault, up to the stated confidence; a pass proves nothing.
 """
@@ -121,7 +121,7 @@ def one_run_epsilon(correct: int, guesses: int, delta: float, records: int, conf
     """A lower bound on epsilon from `correct` of `guesses` secret signs.
 
     Steinke, Nasr and Jagielski (2023), theorem 5.2: with F the tail of Binomial(guesses, e^eps / (1 +
-    e^eps)), the probability of so many correct guesses is at most F(v) + 2 records delta max_i (F(v - i) -
+    e^eps)), the probability of so many correct guesses is at most F(v) + 2 N delta max_i (F(v - i) -
     F(v)) / i.
     """
 
@@ -144,7 +144,7 @@ def one_run_epsilon(correct: int, guesses: int, delta: float, records: int, conf
 def one_run(
     scores: Floats, signs: Floats, stated_epsilon: float, delta: float, guesses: int, confidence: float = 0.95
 ) -> Finding:
-    """Guess the secret signs of the `guesses` records whose noisy scores are largest in absolute value."""
+    """Guess the secret signs of the `guesses` rows whose noisy scores are largest in absolute value."""
     chosen = np.argsort(-np.abs(scores), kind="stable")[:guesses]
     correct = int(np.sum(np.sign(scores[chosen]) == signs[chosen]))
     bound = one_run_epsilon(correct, guesses, delta, scores.size, confidence)

@@ -1,11 +1,11 @@
 """How much of each helper's score to use, so that helpers who hold the same signal do not count it twice.
 
-Helper k has the score s_k, one number per record, and the public curvature w. Near its own optimum the loss
+Helper k has the score s_k, one number per row, and the public curvature w. Near its own optimum the loss
 of sum_k alpha_k s_k is sum_k e_k (1 - alpha_k)^2 / 2 plus cross terms r_kl sqrt(e_k e_l) alpha_k alpha_l,
 where e_k = sum_i w_i s_ki^2 is the helper's energy and r_kl the correlation of sqrt(w) s_k and sqrt(w) s_l.
-Each helper sends a noisy sketch of sqrt(w) s_k, and the label holder solves S alpha = e with S_kl = r_kl
+Each helper sends a noisy sketch of sqrt(w) s_k, and the label party solves S alpha = e with S_kl = r_kl
 sqrt(e_k e_l), r_kl being the posterior mean given its estimate, its error and a prior on [0, 1].
-Without information r_kl is 1/2, with much it is the estimate. The label holder sees sketches only.
+Without information r_kl is 1/2, with much it is the estimate. The label party sees sketches only.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ CLIP = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Public buckets and signs, one of each per record."""
+    """Public buckets and signs, one of each per row."""
 
     bucket: NDArray[np.int64]
     sign: Floats

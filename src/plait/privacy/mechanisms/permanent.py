@@ -1,10 +1,10 @@
-"""Permanent label noise: the noise of a record's label is a function of the secret, its id, its label and epsilon.
+"""Permanent label noise: the noise of a row's label is a function of the secret, its id, its label and epsilon.
 
-However often the labels are used, in whatever rows, order or run, a record with the same label reports the same: there
-is nothing to average.  A record whose label has changed reports anew, and that is a second release about it: the
-ledger is charged epsilon once for every different label that some record has had.
+However often the labels are used, in whatever rows, order or run, a row with the same label reports the same: there
+is nothing to average.  A row whose label has changed reports anew, and that is a second release about it: the
+ledger is charged epsilon once for every different label that some row has had.
 
-Without ids a record is known by its place, and any other labels vector may be the same people in other places: then
+Without ids a row is known by its place, and any other labels vector may be the same people in other places: then
 every vector is charged on its own.
 """
 
@@ -31,7 +31,7 @@ _PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests: 8 bytes k
 
 
 class DrawsLabels(Protocol):
-    """A label mechanism: `batched` when it draws one word per record at a time, in step for all records."""
+    """A label mechanism: `batched` when it draws one word per row at a time, in step for all rows."""
 
     batched: ClassVar[bool]
 
@@ -42,7 +42,7 @@ class DrawsLabels(Protocol):
 
 
 class RecordStream:
-    """Uniform integers, an own stream of them for every record: word j of record i is BLAKE2b(key, record_i, j)."""
+    """Uniform integers, an own stream of them for every row: word j of row i is BLAKE2b(key, record_i, j)."""
 
     def __init__(self, key: bytes, records: Sequence[bytes]) -> None:
         self._key = key
@@ -50,7 +50,7 @@ class RecordStream:
         self._drawn = 0
 
     def below(self, bound: int, count: int) -> Ints:
-        """The next integer of every record, exactly uniform on 0..bound - 1."""
+        """The next integer of every row, exactly uniform on 0..bound - 1."""
         assert count == len(self._records)
         self._drawn += 1
         return np.array([self._one(record, bound) for record in self._records], dtype=np.int64)
@@ -75,7 +75,7 @@ class PermanentLabels:
     ledger: Ledger | None = None
 
     def draw(self, mechanism: DrawsLabels, labels: Floats, ids: Sequence[str] | None) -> Floats:
-        """The reported labels (N,) of these records, charged before they are drawn."""
+        """The reported labels (N,) of these rows, charged before they are drawn."""
         release = Release(NAME, self.party, 0, NAME, canonical_digest(NAME, self.table, mechanism).hex())
         key = self.noise.stream(release).words(8).tobytes()
         names = [str(i) for i in range(labels.size)] if ids is None else list(ids)
@@ -94,7 +94,7 @@ class PermanentLabels:
     def _levels(
         self, ledger: Ledger, release: Release, key: bytes, names: list[str], records: list[bytes], *, by_place: bool
     ) -> tuple[list[Release], Callable[[], None]]:
-        """The charges that these labels need, one for every different label that some record has had by now.
+        """The charges that these labels need, one for every different label that some row has had by now.
 
         Once they are paid, the function that comes with them notes the labels.
         """

@@ -4,7 +4,7 @@ from plait.privacy.clipping import Adjacency
 
 
 def protected(epsilon: float, delta: float, adjacency: Adjacency) -> str:
-    """What a record-level guarantee says to the people in the data."""
+    """What a row-level guarantee says to the people in the data."""
     return (
         f"every customer's features are protected with epsilon = {epsilon:.2f}, delta = {short(delta)} "
         f"({adjacency.value})"

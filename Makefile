@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align sweep sweep-quick lint docs parity reproduce dist clean
+.PHONY: fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,10 @@ bench-transport: $(VENV)/.installed
 # A million ids at each of two parties: some minutes.
 bench-align: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.alignment
+
+# The prediction service: 50 clients for a minute, one party killed; --baseline SRC compares with another plait
+bench-service: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.service
 
 # Every loss, penalty, constraint, split and number format against an independent solver; finished cases are kept.
 sweep: $(VENV)/.installed

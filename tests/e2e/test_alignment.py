@@ -105,8 +105,8 @@ def check(job: Job, point: tuple[str, str, str, int], expected: dict[str, str]) 
     job.start(victim, "--yes")
     finish(job)
     assert job.result() == expected
-    assert not list(job.folder.glob("runs/*/*/alignment/work")), "secrets and sets are gone"
-    assert not list(job.folder.glob("runs/*/*/alignment/relay"))
+    assert not list(job.folder.glob("alignments/*/*/work")), "secrets and sets are gone"
+    assert not list(job.folder.glob("alignments/*/*/relay"))
 
 
 def test_simulated_it_gives_the_model_of_the_joined_tables(jobs: JobMaker, expected: dict[str, str]) -> None:
@@ -124,7 +124,7 @@ def test_programs_give_the_same_model_and_log_every_parcel(jobs: JobMaker, expec
         job.start(name, "--yes")
     finish(job)
     assert job.result() == expected
-    newest = max((job.folder / "runs").iterdir())
+    newest = max((job.folder / "alignments").iterdir())
     for name in ("coordinator", "shop", "tele"):
         noted = [entry.facts["what"] for entry in read_log(newest / name / "audit.jsonl")]
         assert {"parcel received", "parcel sent", "alignment ended"} <= set(noted)
@@ -187,16 +187,17 @@ def test_twenty_thousand_ids_align_in_seconds_and_a_later_run_goes_on_from_there
     job.programs["shop"] = subprocess.Popen([*command, "shop"], env=env)
     finish(job)
     assert time.monotonic() - began < 100
-    (newest,) = (job.folder / "runs").iterdir()
+    (newest,) = (job.folder / "alignments").iterdir()
     for name in ("bank", "shop"):
-        folder = newest / ("coordinator" if name == "bank" else name) / "alignment"
+        folder = newest / ("coordinator" if name == "bank" else name)
         ids = [line.split(",")[0] for line in (job.folder / f"{name}.csv").read_text().splitlines()[1:]]
         assert [ids[row].strip().lower() for row in np.load(folder / "order.npy")] == common
         assert json.loads((folder / "alignment.json").read_text())["common"] == len(common)
     for name in job.parties:
         job.start(name, "--yes")
     finish(job)
-    assert [path.name for path in (job.folder / "runs").iterdir()] == [newest.name], "the aligned run was trained"
+    assert list((job.folder / "alignments").iterdir()) == [newest], "its rows were used"
+    assert f"rows of alignment {newest.name}: {len(common)}" in job.log("bank")
 
 
 def test_too_few_common_samples_end_it_everywhere_with_nothing_trained(jobs: JobMaker) -> None:
@@ -208,7 +209,7 @@ def test_too_few_common_samples_end_it_everywhere_with_nothing_trained(jobs: Job
         assert job.wait(name) == 1
         assert f"at least 290 rows. Found {len(common)}" in job.log(name)
     assert not list(job.folder.glob("runs/*/*/weights.json"))
-    assert not list(job.folder.glob("runs/*/*/alignment/work"))
+    assert not list(job.folder.glob("alignments/*/*/work"))
 
 
 def test_without_a_terminal_consent_must_be_typed(jobs: JobMaker) -> None:
@@ -238,15 +239,35 @@ def test_ids_that_cannot_be_compared_end_it_before_anyone_is_called(jobs: JobMak
     assert not (job.folder / "runs").exists()
 
 
-def test_ids_that_changed_after_the_alignment_are_refused(jobs: JobMaker) -> None:
-    job = jobs(**OPTIONS)
+def test_another_setting_uses_the_same_rows_and_changed_ids_need_a_new_alignment(jobs: JobMaker) -> None:
+    job = jobs(rows=300, rounds=3)
     scatter(job)
     run("align", str(job.file), "--yes")
+    (first,) = (job.folder / "alignments").iterdir()
+    assert "is there already" in run("align", str(job.file), "--yes")
+    job.file.write_text(job.file.read_text().replace("alpha = 1e-3", "alpha = 2e-3"))
+    for name in job.parties:
+        job.start(name)  # nobody is asked again: no --yes, no terminal
+    finish(job)
+    assert [path.name for path in (job.folder / "alignments").iterdir()] == [first.name]
+    assert (
+        json.loads((max((job.folder / "runs").iterdir()) / "coordinator" / "run.json").read_text())["alignment"]
+        == first.name
+    )
     table = job.folder / "shop.csv"
     lines = table.read_text().splitlines()
     table.write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
-    assert "the ids must be those that were aligned" in run("fit", str(job.file), "--yes", code=1)
-    assert not list(job.folder.glob("runs/*/*/weights.json"))
+    for name in job.parties:
+        job.start(name)
+    assert job.wait("shop") == 1
+    assert "the ids must be those that were aligned" in job.log("shop")
+    assert "plait align --refresh" in job.log("shop")
+    job.kill("bank")
+    run("align", str(job.file), "--yes", "--refresh")
+    assert len(list((job.folder / "alignments").iterdir())) == 2
+    for name in job.parties:
+        job.start(name)
+    finish(job)
 
 
 @pytest.mark.parametrize("answers", ["y y y", "y n y"])
@@ -267,8 +288,8 @@ def test_every_party_is_asked_at_the_terminal(jobs: JobMaker, answers: str) -> N
     text = said.decode()
     assert re.search(rf"in common +{len(common)}", text)
     assert all(f"{name}: use them?" in text for name in ("coordinator", "shop", "tele"))
-    assert len(list(job.folder.glob("runs/*/*/alignment/order.npy"))) == (0 if "n" in answers else 3)
-    assert not list(job.folder.glob("runs/*/*/alignment/work"))
+    assert len(list(job.folder.glob("alignments/*/*/order.npy"))) == (0 if "n" in answers else 3)
+    assert not list(job.folder.glob("alignments/*/*/work"))
 
 
 def test_doctor_counts_the_ids(jobs: JobMaker) -> None:
@@ -302,7 +323,7 @@ def test_composite_keys_from_every_format_match_and_a_coordinator_may_hold_label
         'format = 1\nname = "t"\nparties = ["shop", "tele"]\n[coordinator]\nname = "lab"\n[alignment]\ncase = "fold"\n'
     )
     run("fit", str(tmp_path / "job.toml"), "--yes")
-    (newest,) = (tmp_path / "runs").iterdir()
+    (newest,) = (tmp_path / "alignments").iterdir()
     expected = sorted(set(lab) & set(shop) & set(tele), key=str)
     for name, numbers in (("coordinator", lab), ("shop", shop), ("tele", tele)):
-        assert list(numbers[np.load(newest / name / "alignment" / "order.npy")]) == expected
+        assert list(numbers[np.load(newest / name / "order.npy")]) == expected

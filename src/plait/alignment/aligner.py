@@ -150,7 +150,7 @@ class Aligner:
             )
         if self._state.sizes not in ({}, sizes):
             raise ProtocolError(
-                f"the sets must stay the same. Found sizes {sizes}, before {self._state.sizes}. Start over: --fresh."
+                f"the sets must stay the same. Found sizes {sizes}, before {self._state.sizes}. Start over: --refresh."
             )
         self._remember(replace(self._state, sizes=sizes))
         self._set_meter()
@@ -263,7 +263,7 @@ class Aligner:
         if state.checksum != self._ids.checksum:
             raise StorageError(
                 f"{self._work} must belong to these ids. Found others: the file, or its id rules, have changed. "
-                "Restore them, or start over with --fresh."
+                "Restore them, or start over with --refresh."
             )
         return state
 

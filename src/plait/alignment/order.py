@@ -47,6 +47,11 @@ class Order:
     def exists(folder: Path) -> bool:
         return (folder / "alignment.json").exists()
 
+    @staticmethod
+    def checksum(folder: Path) -> int:
+        """The checksum of the ids that were aligned."""
+        return int(read_json(folder / "alignment.json", "an alignment")["checksum"])
+
     @classmethod
     def load(cls, folder: Path, ids: Ids) -> "Order":
         """What `save` wrote; StorageError when it is not there, or the ids have changed since."""
@@ -54,7 +59,7 @@ class Order:
         if content["checksum"] != ids.checksum:
             raise StorageError(
                 f"the ids must be those that were aligned in {folder}. Found others: the file, or its id rules, have "
-                "changed. Restore them, or start over with --fresh."
+                "changed. Restore them, or align again: `plait align --refresh` at every party."
             )
         try:
             data = (folder / "order.npy").read_bytes()
@@ -63,8 +68,7 @@ class Order:
         if hashlib.sha256(data).hexdigest() != content.get("order"):
             raise StorageError(
                 f"{folder / 'order.npy'} must be the order that was aligned. Found it damaged, or of "
-                "another run. Restore "
-                "the folder, or start over with --fresh."
+                "another run. Restore the folder, or align again: `plait align --refresh`."
             )
         rows = np.load(io.BytesIO(data), allow_pickle=False)
         places = np.searchsorted(ids.rows, rows)  # a party's rows ascend

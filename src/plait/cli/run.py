@@ -49,7 +49,7 @@ def fit(
             )
         fit_in_processes(job, job_file, fresh, yes, log.value, track or ())
         return
-    consent = consent_of(job, yes)
+    consent = consent_of(job, program.file, yes)
     coordinate(job, program.file, program.local_parties(), None, watcher(log, track), fresh, consent)
 
 
@@ -69,7 +69,7 @@ def coordinator(
     """Run the label party's program: it holds the labels, waits for the other parties and trains."""
     program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
     local = [program.file] if program.file.name in program.job.parties and not alone else []
-    consent = consent_of(program.job, yes)
+    consent = consent_of(program.job, program.file, yes)
     coordinate(program.job, program.file, local, program.listen(), watcher(log, track), fresh, consent)
 
 
@@ -87,4 +87,6 @@ def party(
 ) -> None:
     """Run a feature party's program: it calls the coordinator, and calls again when the line breaks."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    take_part(program.job, program.file, program.dial(), watcher(log, track), consent_of(program.job, yes))
+    take_part(
+        program.job, program.file, program.dial(), watcher(log, track), consent_of(program.job, program.file, yes)
+    )

@@ -6,20 +6,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plait._files import make_folder
-from plait._names import check_run
+from plait._files import FILE_MODE
 from plait._version import __version__
 from plait.alignment.aligner import Aligner, Consent
 from plait.alignment.meeting import Meeting, Member
 from plait.alignment.meter import Meter, Pace
 from plait.alignment.order import Order
+from plait.deployment.alignment_folder import (
+    SCORING,
+    TRAINING,
+    alignment_digest,
+    alignment_path,
+    begin,
+    find_alignment,
+    load_order,
+    newest_usable,
+)
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import ALIGNMENT, Tally, need_phase
 from plait.deployment.local_data import load_ids
 from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
-from plait.deployment.run_folder import ALIGNED, COORDINATOR, RESUMABLE, RunFolder, Status, find_run, new_run
+from plait.deployment.run_folder import ALIGNED, COORDINATOR, RunFolder, new_run
 from plait.errors import ConfigError, PlaitError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports.admission import Terms
@@ -88,47 +97,62 @@ class AligningParty:
 
 
 class PartyAlignment:
-    """How one party is aligned: its ids, whom to ask for consent, where it keeps the result, and who watches."""
+    """How one party is aligned: its ids, whom to ask for consent, where it keeps the result, and who watches.
 
-    def __init__(self, job: Job, file: PartyFile, consent: Consent, progress: Progress, name: str = "") -> None:
+    Parameters
+    ----------
+    job, file : Job, PartyFile
+    consent : callable
+        Agrees to use the common rows, or declines.
+    progress : Progress
+    name : str, default=""
+        The member's name; that of the party where it is empty.
+    rows : str, default=""
+        The file whose ids are aligned; the training file where it is empty.
+    """
+
+    def __init__(
+        self, job: Job, file: PartyFile, consent: Consent, progress: Progress, name: str = "", rows: str = ""
+    ) -> None:
         self._job = job
         self.file = file
         self._consent = consent
         self._progress = progress
         self.name = name or file.name
-        self.ids = load_ids(job, file)
+        self.ids = load_ids(job, file, rows)
+        self.digest = alignment_digest(job, SCORING if rows else TRAINING)
         progress.say(self.ids.report(self.name))
 
-    def join(self, run: str, key: str, audit: AuditLog) -> AligningParty:
-        """Take part in the alignment of a run, new or resumed."""
-        return AligningParty(self._aligner(run, key), audit)
+    def join(self, alignment: str, key: str, audit: AuditLog) -> AligningParty:
+        """Take part in an alignment, new or resumed."""
+        return AligningParty(self._aligner(alignment, key), audit)
 
-    def audit(self, run: str) -> AuditLog:
-        """This party's log of the run."""
-        return AuditLog(self.folder(run).parent / "audit.jsonl")
+    def audit(self, alignment: str) -> AuditLog:
+        """This party's log of an alignment."""
+        return AuditLog(self.folder(alignment) / "audit.jsonl")
 
-    def order(self, run: str, key: str) -> Order:
-        """The common rows of a run; an alignment whose end this party has missed is completed first."""
-        folder = self.folder(run)
-        if not Order.exists(folder):
-            self._aligner(run, key).finish(ok=True, resumable=False)
-        return Order.load(folder, self.ids)
+    def order(self, alignment: str) -> Order:
+        """The common rows; an alignment whose end this party has missed is completed first."""
+        folder = self.folder(alignment)
+        if not Order.exists(folder) and (folder / "work").exists():
+            self._aligner(alignment, "").finish(ok=True, resumable=False)
+        return load_order(self, alignment)
 
-    def folder(self, run: str) -> Path:
-        """Where this party keeps its alignment of a run."""
-        return self.file.path(self.file.runs) / check_run(run) / self.name / "alignment"
+    def folder(self, alignment: str) -> Path:
+        """Where this party keeps its part of an alignment."""
+        return alignment_path(self.file, self.name, alignment)
 
-    def count(self, run: str) -> None:
-        """One more alignment with these ids, unless it goes on with one that was counted."""
-        if not self.folder(run).exists():
+    def begin(self, alignment: str, key: str) -> RunFolder:
+        """Open its folder; one more alignment with these ids, unless it goes on with one that was counted."""
+        if not self.folder(alignment).exists():
             tally = Tally(self.file)
             tally.spend("alignments", 1, self.file.trust.max_alignments, _MORE_ALIGNMENTS, at_once=1)
-            make_folder(self.folder(run))
+        return begin(self, alignment, key)
 
-    def _aligner(self, run: str, key: str) -> Aligner:
+    def _aligner(self, alignment: str, key: str) -> Aligner:
         assert self._job.alignment is not None
         meter = Meter(self._tell)
-        folder = self.folder(run)
+        folder = self.folder(alignment)
         members = frozenset({COORDINATOR, *self._job.parties})
         optional = frozenset({self._job.coordinator.name})  # where the coordinator brings the label party's columns
         return Aligner(
@@ -152,24 +176,29 @@ class OpenAlignment:
     """The alignment that a party is asked to join; it stays the same when the connection breaks."""
 
     def __init__(self, alignment: PartyAlignment) -> None:
-        self.run = ""
+        self.name = ""
         self._alignment = alignment
+        self._folder: RunFolder | None = None
         self._audit: AuditLog | None = None
         self._party: AligningParty | None = None
 
     def join(self, welcome: Welcome) -> AligningParty:
         need_phase(welcome, ALIGN)
-        if self._party is None or welcome.run != self.run:
+        if self._party is None or welcome.run != self.name:
             self.close()
-            self._alignment.count(welcome.run)
-            self.run, self._audit = welcome.run, self._alignment.audit(welcome.run)
+            self._folder = self._alignment.begin(welcome.run, welcome.key)
+            self.name, self._audit = welcome.run, self._alignment.audit(welcome.run)
             self._party = self._alignment.join(welcome.run, welcome.key, self._audit)
         return self._party
 
     def close(self) -> None:
         if self._audit is not None:
             self._audit.close()
-        self._party = self._audit = None
+        if self._folder is not None:
+            if Order.exists(self._folder.path):
+                self._folder.end(ALIGNED, "aligned")
+            self._folder.release()
+        self._party = self._audit = self._folder = None
 
 
 class _RemoteMember:
@@ -187,55 +216,73 @@ class _RemoteMember:
 
 
 class CoordinatorAlignment:
-    """The alignment of a run at the coordinator, among parties in this process and those that dial in."""
+    """An alignment at the coordinator, among parties in this process (itself first) and those that dial in."""
 
-    def __init__(
-        self, job: Job, here: Sequence[PartyAlignment], run: str, key: str, audit: AuditLog, progress: Progress
-    ) -> None:
+    def __init__(self, job: Job, here: Sequence[PartyAlignment], name: str, key: str, progress: Progress) -> None:
         self._job = job
-        self._own = here[0]
         self._here = here
-        self._run, self._key = run, key
-        self._audit = audit
+        self._name, self._key = name, key
         self._progress = progress
-        self._folder = self._own.folder(run)
-        self._settled = self._folder / "settled"
+        self._path = here[0].folder(name)
+        self._settled = self._path / "settled"
+        self._logs: list[AuditLog] = []
 
-    def meet(self, purpose: str, listen: Listen | None, remote: tuple[str, ...]) -> None:
-        """Align, or go on with it, unless it is done; `purpose` is what the coordinator's program is there for."""
-        if Order.exists(self._folder):
-            return
+    def meet(self, purpose: str, listen: Listen | None, remote: tuple[str, ...]) -> dict[str, Order]:
+        """Align, or go on with it, unless it is done; `purpose` is what the coordinator's program is there for.
+
+        Returns the common rows of every party in this process, by the name of its file.
+        """
+        if not Order.exists(self._path):
+            folders = [party.begin(self._name, self._key) for party in self._here]
+            try:
+                self._meet(purpose, listen, remote)
+                for folder in folders:
+                    folder.end(ALIGNED, "aligned")
+            except PlaitError as error:
+                folders[0].end("interrupted" if _resumable(error) else "failed", str(error))
+                raise
+            except KeyboardInterrupt:
+                folders[0].end("interrupted", "interrupted")
+                raise
+            finally:
+                for folder in folders:
+                    folder.release()
+        return {party.file.name: party.order(self._name) for party in self._here}
+
+    def _meet(self, purpose: str, listen: Listen | None, remote: tuple[str, ...]) -> None:
         patience = self._job.coordinator.patience
-        terms = Terms(remote, self._job.digest, purpose, self._run, self._key, 0, "", patience, kept=0, phase=ALIGN)
+        terms = Terms(remote, self._job.digest, purpose, self._name, self._key, 0, "", patience, kept=0, phase=ALIGN)
         hub = Hub(terms, self._note)
-        logs = [self._audit, *(party.audit(self._run) for party in self._here[1:])]
-        near = [party.join(self._run, self._key, log) for party, log in zip(self._here, logs, strict=True)]
+        self._logs = [party.audit(self._name) for party in self._here]
+        near = [party.join(self._name, self._key, log) for party, log in zip(self._here, self._logs, strict=True)]
         try:
             if listen is not None and remote:
                 port = hub.open(listen.address, listen.security)
-                self._progress.say(f"run {self._run}: aligning; listening on {listen.address} (port {port})")
+                self._progress.say(f"alignment {self._name}: listening on {listen.address} (port {port})")
             if not self._settled.exists():
                 self._hold(hub, [*near, *(_RemoteMember(name, hub) for name in remote)])
             self._end(hub, near, Finished(True, "aligned", {"phase": ALIGN}), min(patience, _TELLING))
         except PlaitError as error:
-            resumable = isinstance(error, TransportError | StorageError)
+            resumable = _resumable(error)
             self._end(hub, near, Finished(False, str(error)[:4000], {"resumable": resumable}), min(patience, 5.0))
+            if not resumable:
+                shutil.rmtree(self._path / "relay", ignore_errors=True)
             raise
         finally:
             hub.close()
-            for log in logs[1:]:
+            for log in self._logs:
                 log.close()
 
     def _note(self, what: str, **facts: Any) -> None:
-        self._audit.note(what, **facts)
+        self._logs[0].note(what, **facts)
         self._progress.event(what, facts)
 
     def _hold(self, hub: Hub, members: list[Member]) -> None:
         assert self._job.alignment is not None
         hub.wait_for_all(lambda absent, _: self._progress.say(f"waiting for {', '.join(absent)}"))
-        relay = self._folder / "relay"
+        relay = self._path / "relay"
         Meeting(members, self._job.alignment, relay).run(self._progress.say)
-        self._settled.touch()
+        self._settled.touch(FILE_MODE)
         shutil.rmtree(relay, ignore_errors=True)
 
     def _end(self, hub: Hub, near: list[AligningParty], finished: Finished, patience: float) -> None:
@@ -245,6 +292,10 @@ class CoordinatorAlignment:
             member.finish(finished)
 
 
+def _resumable(error: PlaitError) -> bool:
+    return isinstance(error, TransportError | StorageError)
+
+
 def align(
     job: Job,
     file: PartyFile,
@@ -252,37 +303,18 @@ def align(
     listen: Listen | None,
     consent: Consent,
     progress: Progress,
-    fresh: bool = False,
+    refresh: bool = False,
 ) -> Path:
-    """Align on its own, at the coordinator; a later training of the same job goes on from there."""
+    """Align on its own, at the coordinator; any training of the same parties by the same id rules uses the result."""
     need_alignment(job)
-    found = None if fresh or listen is None else find_run(file.path(file.runs), COORDINATOR, job.digest, RESUMABLE)
-    if found is None or Order.exists(found.path / "alignment"):
-        name, key = new_run()
-        found = RunFolder(file.path(file.runs) / name / COORDINATOR)
-    else:
-        name, key = found.status.run, found.status.key
-        progress.say(f"resuming run {name}")
     here = local_alignments(job, file, local, consent, progress)
-    found.begin(Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings)))
-    audit = here[0].audit(name)
-    coordinator = CoordinatorAlignment(job, here, name, key, audit, progress)
-    try:
-        coordinator.meet(ALIGN, listen, missing_from(local, job))
-        found.end(ALIGNED, "aligned")
-    except PlaitError as error:
-        resumable = isinstance(error, TransportError | StorageError)
-        found.end("interrupted" if resumable else "failed", str(error))
-        raise
-    except KeyboardInterrupt:
-        found.end("interrupted", "interrupted")
-        raise
-    finally:
-        audit.close()
-        found.release()
-    order = here[0].order(name, key)
-    progress.say(f"{len(order.ids)} common rows; orders in {found.path.parent}, ready to train")
-    return found.path
+    found = None if refresh else find_alignment(here, resume=listen is not None)
+    name, key = found or new_run()
+    if Order.exists(here[0].folder(name)):
+        progress.say(f"alignment {name} is there already. --refresh, at every party, makes a new one.")
+    orders = CoordinatorAlignment(job, here, name, key, progress).meet(ALIGN, listen, missing_from(local, job))
+    progress.say(f"alignment {name}: {len(orders[file.name].ids)} common rows, ready to train")
+    return here[0].folder(name)
 
 
 def local_alignments(
@@ -299,10 +331,15 @@ def missing_from(local: Sequence[PartyFile], job: Job) -> tuple[str, ...]:
     return tuple(name for name in job.parties if name not in here)
 
 
-def help_align(job: Job, file: PartyFile, dial: Dial, consent: Consent, progress: Progress) -> None:
+def help_align(
+    job: Job, file: PartyFile, dial: Dial, consent: Consent, progress: Progress, refresh: bool = False
+) -> None:
     """A party's part in an alignment on its own."""
     need_alignment(job)
     alignment = PartyAlignment(job, file, consent, progress)
+    if not refresh and (name := newest_usable(alignment)):
+        progress.say(f"{file.name}: alignment {name} is there already. --refresh, at every party, makes a new one.")
+        return
     joined = OpenAlignment(alignment)
 
     link = Link(
@@ -314,8 +351,8 @@ def help_align(job: Job, file: PartyFile, dial: Dial, consent: Consent, progress
         joined.close()
     if not finished.ok:
         raise TransportError(f"the alignment ended at the coordinator: {finished.reason}")
-    order = Order.load(alignment.folder(joined.run), alignment.ids)
-    progress.say(f"{file.name}: {len(order.ids)} common rows; the order is in {alignment.folder(joined.run)}")
+    order = alignment.order(joined.name)
+    progress.say(f"{file.name}: {len(order.ids)} common rows; the order is in {alignment.folder(joined.name)}")
 
 
 def need_alignment(job: Job) -> None:

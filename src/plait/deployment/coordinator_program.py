@@ -16,6 +16,7 @@ from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.data.tables import keyed_digest
 from plait.deployment.align import CoordinatorAlignment, PartyAlignment, local_alignments, missing_from
+from plait.deployment.alignment_folder import choose_alignment
 from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
@@ -28,7 +29,6 @@ from plait.deployment.registry import LOSSES
 from plait.deployment.replay import Journaled
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import (
-    ALIGNED,
     COORDINATOR,
     RESUMABLE,
     RunFolder,
@@ -99,8 +99,8 @@ class _Run:
         if job.alignment is None:
             self.labels = load_labels(job, file)  # bad input ends before anything is written
         runs = file.path(file.runs)
-        statuses = (*RESUMABLE, ALIGNED) if lasting else (ALIGNED,)  # a simulation is simply run again
-        folder = None if fresh else find_run(runs, COORDINATOR, job.digest, statuses)
+        # a simulation is simply run again
+        folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.digest, RESUMABLE)
         self.resumed = folder is not None and folder.checkpoint.exists()
         if folder is None:
             name, key = new_run()
@@ -109,20 +109,28 @@ class _Run:
             name, key = folder.status.run, folder.status.key
             progress.say(f"resuming run {name}")
         self.folder, self.name, self.key = folder, name, key
-        self.folder.begin(Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings)))
+        status = Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings), alignment=self._rows_of())
+        found = self.folder.begin(status)
+        self.alignment = found.alignment if self.resumed else status.alignment
+        if found.alignment != self.alignment:  # aligned anew before its first round
+            self.folder.write(replace(self.folder.status, alignment=self.alignment))
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
         self.hub: Hub | None = None
 
+    def _rows_of(self) -> str:
+        """The alignment that a new run of this job uses, or makes; empty where the files hold the same rows."""
+        return choose_alignment(self.alignments, resume=self.lasting)[0] if self.alignments else ""
+
     def align(self, listen: Listen | None, remote: tuple[str, ...]) -> None:
-        """Find the common rows first, if the job says so."""
+        """Find the common rows first, if the job says so and nobody has found them before."""
         self.orders: dict[str, Order] = {}
-        if self.job.alignment is not None:
+        if self.alignment:
             self.progress.event(PHASE, {"phase": "aligning", "run": self.name})
-            alignment = CoordinatorAlignment(self.job, self.alignments, self.name, self.key, self.audit, self.progress)
-            alignment.meet("fit", listen, remote)
-            self.orders = {party.file.name: party.order(self.name, self.key) for party in self.alignments}
+            alignment = CoordinatorAlignment(self.job, self.alignments, self.alignment, self.key, self.progress)
+            self.orders = alignment.meet("fit", listen, remote)
             self.labels = load_labels(self.job, self.file, order=self.orders[self.file.name])
+            self.progress.say(f"rows of alignment {self.alignment}: {len(self.labels.ids)}")
         self.ids = keyed_digest(self.labels.ids, bytes.fromhex(self.key))
 
     def admit_locally(self, files: Sequence[PartyFile]) -> None:
@@ -150,6 +158,7 @@ class _Run:
             window(rows),
             lengths,
             wire=self.job.run.precision,
+            alignment=self.alignment,
         )
         self.hub = Hub(terms, self._note)
         for name in remote:

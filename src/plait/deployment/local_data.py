@@ -52,11 +52,12 @@ class Rows:
         return int.from_bytes(seal.digest(length=8), "little") >> 1
 
 
-def load_ids(job: Job, file: PartyFile) -> Ids:
-    """The ids of a party that is to be aligned."""
+def load_ids(job: Job, file: PartyFile, name: str = "") -> Ids:
+    """The ids of a party that is to be aligned, in its training file or in another one."""
     assert job.alignment is not None
     data = file.data
-    columns = read_id_columns(_training_rows(file), data.id, data.csv_format)
+    source = _at(file, name) if name else _training_rows(file)
+    columns = read_id_columns(source, data.id, data.csv_format)
     return clean_ids(file.name, data.id, columns, job.alignment, data.repeated_ids, data.missing_ids)
 
 

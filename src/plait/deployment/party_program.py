@@ -85,7 +85,7 @@ class _PartyRuns:
             rows = self._rows
             if rows is None:
                 assert self._alignment is not None
-                rows = load_rows(self._job, self._file, self._alignment.order(welcome.run, welcome.key))
+                rows = load_rows(self._job, self._file, self._alignment.order(welcome.alignment))
             self._close_opened()
             party = open_party(self._job, self._file, rows, welcome.run, welcome.key)
             self.opened[welcome.run] = party

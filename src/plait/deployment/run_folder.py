@@ -7,7 +7,6 @@ preparation.json   how its columns were prepared                 (party)
 history.json       one record per round
 audit.jsonl        every message sent and received, sealed
 report.html        all of this to look at, without a network
-alignment/         which rows are common, when they had to be found
 checkpoint/        what a restart resumes from
 """
 
@@ -47,6 +46,8 @@ class Status:
     started: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     """What the job file said, so that runs can be compared."""
+    alignment: str = ""
+    """The alignment whose rows are used; empty where the files hold the same rows."""
 
 
 def new_run() -> tuple[str, str]:

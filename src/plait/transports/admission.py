@@ -7,7 +7,7 @@ from plait._names import plain
 from plait._version import __version__
 from plait.messages import Form
 from plait.transports import handshake
-from plait.transports.handshake import Hello, Ready, Refused
+from plait.transports.handshake import Hello, Ready, Refused, Welcome
 from plait.transports.mailbox import Desk
 from plait.transports.queries import SILENCE
 
@@ -33,6 +33,8 @@ class Terms:
     phase: str = ""
     wire: str = "float64"
     """The number format of a share's vector."""
+    alignment: str = ""
+    """The alignment whose rows are used; empty where the files hold the same rows."""
     by_id: bool = False
     """Whether parties are asked for scores by id, many queries at once, instead of one exchange after another."""
     silence: float = SILENCE
@@ -47,6 +49,11 @@ class Terms:
     def aligned(self) -> bool:
         """Whether all parties must hold the same rows; a service asks for rows by id instead."""
         return bool(self.ids)
+
+    @property
+    def welcome(self) -> Welcome:
+        """What every party is told first."""
+        return Welcome(self.run, self.key, self.phase or self.purpose, self.alignment)
 
     def need_known(self, name: str) -> None:
         """Refuse whoever is not in the job."""

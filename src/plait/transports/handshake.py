@@ -57,14 +57,20 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The coordinator names the run (or the trained model), the key under which ids are digested, and what is on."""
+    """The coordinator names the run (or the trained model), the key under which ids are digested, and what is on.
+
+    While parties are aligned, `run` is the name of the alignment.  Afterwards `alignment` names the one whose rows are
+    used; it is empty where the files hold the same rows.
+    """
 
     run: str
     key: str
     phase: str
+    alignment: str = ""
 
     def __post_init__(self) -> None:
         check_run(self.run)
+        _need(self.alignment == "" or is_run(self.alignment), "an alignment is named as a run.", self.alignment)
         _need(is_hex(self.key, KEY_BYTES), f"a key has {KEY_BYTES} bytes.", self.key)
         _need(self.phase in PHASES, f"a coordinator is there to {', '.join(PHASES)}.", self.phase)
 

@@ -18,7 +18,7 @@ from plait.transports.admission import Refusal, Terms
 from plait.transports.channel import CONVERSE, SERVER_OPTIONS, SERVICE, Note
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
-from plait.transports.handshake import Finished, Hello, Ready, Welcome
+from plait.transports.handshake import Finished, Hello, Ready
 from plait.transports.law import AnswerLaw, QueryLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item
 from plait.transports.queries import QueryDesk
@@ -203,7 +203,7 @@ class Hub:
             hello = handshake.expect(_next(incoming), Hello)
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
-            yield handshake.encode(Welcome(self._terms.run, self._terms.key, self._terms.phase or self._terms.purpose))
+            yield handshake.encode(self._terms.welcome)
             watch.extend(max(_GREETING, self._terms.patience))  # a party reads its files now
             ready = handshake.expect(_next(incoming), Ready, Finished)
             if isinstance(ready, Finished):

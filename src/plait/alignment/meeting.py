@@ -1,8 +1,8 @@
 """The coordinator's side of the alignment: passes every set through every member, and finds what they share.
 
-Member j works on the set of member j - s in step s: first on its own, in the end on that of its neighbour.  A set
-leaves every member in another secret order, so nobody can follow an id; when all have blinded it, equal ids are equal
-elements, and only those that every set holds are traced back, member by member, to their owners.
+In step s member j works on the set of member j - s: first on its own, in the end on that of its neighbour.  A set
+leaves every member in another secret order, so nobody can follow an id.  When all members have blinded all sets, equal
+ids are equal elements.  Only the elements that every set holds are traced back, member by member, to their owners.
 """
 
 import hmac

@@ -61,7 +61,7 @@ def sign(
 
 
 def _confirm(file: Path, name: str, fingerprint: str, yes: bool) -> None:
-    """Show who asks, and raise CertificateError unless it was said that this is right."""
+    """Show who asks; CertificateError unless the user agrees that the fingerprint is right."""
     _show(file)
     request_ = certificates.read_request(file)
     found, shown = certificates.name_of(request_), certificates.fingerprint(request_)

@@ -44,8 +44,7 @@ def fit(
     if processes:
         if job.alignment is not None and not yes:
             raise ConfigError(
-                "consent to an alignment must be given by --yes when a job runs as processes: nobody can ask them. "
-                "Found no --yes."
+                "a job that runs as processes cannot ask whether to use the common rows. Agree beforehand: add --yes."
             )
         fit_in_processes(job, job_file, fresh, yes, log.value, track or ())
         return

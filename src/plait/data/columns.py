@@ -36,8 +36,9 @@ def as_table(x: Any) -> Any:
 def assign_columns(parties: Any, width: int, names: Iterable[str] | None = None) -> Owners:
     """Who holds which of `width` columns; every column must have exactly one owner.
 
-    parties    None: one party; an int M: M parties with even shares, in order;
-               a dict: party name -> column names, positions or slices (one of them, or a list)
+    parties    None        one party
+               a number M  M parties with equally many columns, in order
+               a dict      party name -> column names, positions or slices (one of them, or a list)
     names      the names of the columns, where they have any
     """
     if parties is None:

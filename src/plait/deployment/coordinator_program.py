@@ -157,7 +157,7 @@ class _Run:
             self._patience,
             window(rows),
             lengths,
-            wire=self.job.run.precision,
+            precision=self.job.run.precision,
             alignment=self.alignment,
         )
         self.hub = Hub(terms, self._note)

@@ -2,8 +2,8 @@
 
     record   "PLJ3" | seq u64 | size u64 | check u32 | payload
 
-The check is the CRC-32 of seq, size, and the sum of the payload's pages, byte by byte: it is ten times as fast as a CRC
-of them all, and notices as well when a page did not reach the disk.
+The check is the CRC-32 of seq, size, and the sum of the payload's pages, byte by byte.  This is ten times as fast as a
+CRC of all pages.  It notices as well when a page did not reach the disk.
 
 `append` writes at once, so that killing the process loses nothing; `append_behind` lets a worker write.  Making
 records durable against a power cut (fsync) takes milliseconds, so the worker does it for all records at hand while

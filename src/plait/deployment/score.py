@@ -43,8 +43,8 @@ LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and abov
 class Scorer:
     """A party's trained part and the rows that it was given for scoring: answers with D_m x_m, never with D_m or x_m.
 
-    Scores are releases. A row that was trained on is not scored unless the party's file says so, and never where a
-    guarantee covers it; the party rounds; each id and each run have a limit; a service and a batch share them all.
+    Scores are releases.  A row that was trained on is scored only where the party's file says so, and never where a
+    guarantee covers it.  The party rounds.  Each id and each run have a limit, which services and batches share.
     """
 
     def __init__(self, job: Job, file: PartyFile, run: str, key: str, rows_file: str, purpose: str = PREDICT) -> None:

@@ -168,13 +168,13 @@ class StoredParty:
             self._tally.spend("rounds", 1, self._max_rounds, _MORE_ROUNDS)
 
     def repeat(self, seq: int, broadcast: Broadcast) -> Share:
-        """Take a step of before a restart again: for a party that keeps no checkpoint."""
+        """Repeat a step that was taken before a restart, for a party that keeps no checkpoint."""
         if seq not in self._sent:
             self._audit.note("answered, line lost", peer=_PEER, seqs=[seq])
         return self._same(seq, self._step(seq, broadcast))
 
     def rest(self) -> None:
-        """Note what was said, once what has left is no longer on its way through this machine."""
+        """Write down in the audit log what was sent, now that it has left this machine."""
         self._audit.catch_up(_UNDER_WAY)
 
     def look_up(self, queries: Sequence[Query]) -> list[Share]:

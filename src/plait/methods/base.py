@@ -99,10 +99,10 @@ class PartySide(ABC):
 
     @abstractmethod
     def respond(self, state: Any, broadcast: Broadcast) -> tuple[Any, Share]:
-        """Take one step and say what is sent."""
+        """Take one step: the new state, and the share that the party sends."""
 
     def arrived(self, state: Any, vector: Array) -> Any:
-        """The state, once it is known that the vector that was said arrives as this one: rounded."""
+        """The state after a share has left, when rounding makes it arrive at the coordinator as `vector` (N,)."""
         return state
 
     @abstractmethod

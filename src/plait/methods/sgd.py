@@ -7,9 +7,9 @@ For every mini-batch B of a random order of the rows, with z_B = sum_m D_m[B] x_
     x_m <- x_m - step (D_m[B]^T g_B + grad R_m(x_m)),   or a proximal step where R_m has kinks
 
 A round is an epoch: one pass, N numbers each way and party.  The order follows from the seed, so no index is sent.  At
-the end of an epoch every party also sends the scores of all rows, another N numbers that are counted, so that the
-history shows the objective itself; measure=False saves them and reports the mean of the batches' losses as they were
-met, which lags behind.
+the end of an epoch every party also sends the scores of all rows, so that the history shows the objective itself.
+These N numbers are counted.  With measure=False they are not sent: the history then shows the mean of the batches'
+losses, which lags behind.
 """
 
 from collections.abc import Mapping

@@ -34,14 +34,17 @@ def need_precision(precision: str) -> None:
 
 @dataclass(frozen=True)
 class Line:
-    """One end of a line: how vectors leave it, and the last ones (N,) heard and said, where changes are sent."""
+    """One end of a connection: the number format in which vectors leave it.
+
+    Where changes are sent, `heard` and `said` are the last vectors (N,) that came in and went out.
+    """
 
     precision: str = "float64"
     heard: Array | None = None
     said: Array | None = None
 
     def say(self, message: M) -> tuple["Line", M]:
-        """The line after this message, and the message as it travels."""
+        """This end after the message has left, and the message as it is sent."""
         if message.vector is None or self.precision == "float64":
             return self, message
         if self.precision == "float32":
@@ -50,11 +53,11 @@ class Line:
         return replace(self, said=_read(sent, self.said)), sent
 
     def read(self, sent: Message) -> Array:
-        """What the other end reads in the vector that was said last."""
+        """The vector that was sent last, as the other end reads it."""
         return _read(sent, None) if self.said is None else self.said
 
     def hear(self, message: M) -> tuple["Line", M]:
-        """The line after this message, and the message as it is computed with; ProtocolError if it cannot be read."""
+        """This end after the message has come in, and the message to compute with; ProtocolError if unreadable."""
         if message.vector is None:
             return self, message
         vector = _read(message, self.heard)

@@ -31,7 +31,7 @@ class Terms:
     lengths: frozenset[int] = frozenset()
     """How many numbers a share may have; as many as there are rows where nothing else is said."""
     phase: str = ""
-    wire: str = "float64"
+    precision: str = "float64"
     """The number format of a share's vector."""
     alignment: str = ""
     """The alignment whose rows are used; empty where the files hold the same rows."""

@@ -1,4 +1,4 @@
-"""The wire form of messages: frames of at most about 1 MiB, raw little-endian floats, a small versioned header.
+"""What is on the wire: messages as frames of at most about 1 MiB, raw little-endian floats, a small versioned header.
 
     frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
     head     round u64 | exchange before u64 | vector length i64 (-1 for none) | scalars u32 | the scalars |
@@ -6,11 +6,16 @@
     chunk    the next numbers of the vector
     parcel   start u64 | count u64 | lengths of the two texts u8 u8 | what it is | whose it is | raw bytes
 
-A message is one head and as many chunks as its vector needs.  Numbers are float64; flags in the head say that those of
-the vector are float32 (2), or int16 (4) in steps of the last scalar, and perhaps a change to the vector before (8); 1
-marks the broadcast that closes a run.  `seq` numbers the exchanges of a run, and a request names the one before it, so
-that a repeated message, a stale one or a gap is known for what it is.  The decoder allocates only what it was told to
-expect.
+A message is one head and as many chunks as its vector needs.  Numbers are float64 unless a flag in the head says
+otherwise:
+
+    1   this broadcast closes a run
+    2   the vector is float32
+    4   the vector is int16, in steps of the last scalar
+    8   the vector is the change since the vector before
+
+`seq` numbers the exchanges of a run, and a request names the exchange before it.  So a receiver can tell a repeated
+message, a stale message and a gap from each other.  The decoder allocates only what it was told to expect.
 """
 
 import struct
@@ -84,9 +89,7 @@ def unpack(data: bytes) -> Frame:
     if magic != _MAGIC:
         raise ProtocolError("a frame must begin with 'PLT'. Found something else. Is the peer plait?")
     if version != VERSION:
-        raise ProtocolError(
-            f"wire version {VERSION} is spoken here. Found {version}. Install the same plait everywhere."
-        )
+        raise ProtocolError(f"frames must have version {VERSION}. Found {version}. Install the same plait everywhere.")
     if size != len(data) - HEADER_BYTES or size > CHUNK_BYTES:
         raise ProtocolError(f"a frame must hold the {size} bytes it announces. Found {len(data) - HEADER_BYTES}.")
     if zero != 0 or flags & ~_CLOSING not in _TYPES or seq > MAX_SEQ:

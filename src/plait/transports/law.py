@@ -41,13 +41,13 @@ class Agreement:
 
     purpose     "fit", "align", "predict" or "serve"
     form        what a broadcast may be
-    wire        the number format of its vector
+    precision   the number format of its vector
     rounds      the highest round
     """
 
     purpose: str
     form: Form = NOTHING
-    wire: str = "float64"
+    precision: str = "float64"
     rounds: int = 0
 
 
@@ -100,7 +100,7 @@ class PartyLaw:
     def _broadcast(self, done: Numbered) -> Request:
         message, agreed = done.message, self._agreed
         assert isinstance(message, Broadcast)
-        need_form(message, agreed.form, agreed.wire, "a broadcast")
+        need_form(message, agreed.form, agreed.precision, "a broadcast")
         if not self._round <= message.round <= agreed.rounds:
             raise ProtocolError(
                 f"the job has rounds {self._round} to {agreed.rounds} from here on. Found a broadcast of round "
@@ -115,10 +115,10 @@ class PartyLaw:
 class AnswerLaw:
     """What one party may answer, one frame after another."""
 
-    def __init__(self, party: str, form: Form, wire: str) -> None:
+    def __init__(self, party: str, form: Form, precision: str) -> None:
         self._party = party
         self._form = form
-        self._wire = wire
+        self._precision = precision
         self._ask: Ask | None = None
         self._assembler: Assembler | None = None
 
@@ -154,7 +154,7 @@ class AnswerLaw:
 
     def _share(self, share: Share, ask: Ask) -> Share:
         form, who = self._of(ask), f"the share of party {self._party!r}"
-        need_form(share, form, self._wire, who)
+        need_form(share, form, self._precision, who)
         wanted = ask.item.round if isinstance(ask.item, Broadcast) else 0
         if share.round != wanted:
             raise ProtocolError(f"{who} must be of round {wanted}. Found round {share.round}.")
@@ -209,7 +209,7 @@ class QueryLaw:
             raise ProtocolError(f"party {self._party!r} must answer what is asked. Found {type(said).__name__}.")
 
 
-def need_form(message: Message, form: Form, wire: str, who: str) -> None:
+def need_form(message: Message, form: Form, precision: str, who: str) -> None:
     """Raise ProtocolError unless a message has this form, this number format, and numbers that can be computed with."""
     vector, scalars = message.vector, message.scalars
     if vector is None and form.vector:
@@ -219,8 +219,8 @@ def need_form(message: Message, form: Form, wire: str, who: str) -> None:
     if scalars.size > MOST_SCALARS or (form.scalars is not None and scalars.size not in form.scalars):
         allowed = f"at most {MOST_SCALARS}" if form.scalars is None else _listed(form.scalars)
         raise ProtocolError(f"{who} must have {allowed} scalars. Found {scalars.size}.")
-    if vector is not None and vector.dtype != TYPES[wire]:
-        raise ProtocolError(f"{who} must come in {wire}, as the job says. Found {vector.dtype}.")
+    if vector is not None and vector.dtype != TYPES[precision]:
+        raise ProtocolError(f"{who} must come in {precision}, as the job says. Found {vector.dtype}.")
     if vector is not None and vector.size:
         size = max(float(vector.max()), -float(vector.min())) * (1.0 if message.step is None else message.step)
         if not size <= LARGEST:

@@ -261,7 +261,7 @@ class Hub:
                 raise
 
     def _talk(self, desk: Desk, session: object, incoming: Iterator[bytes]) -> Iterator[bytes]:
-        law = AnswerLaw(desk.name, self._terms.form, self._terms.wire)
+        law = AnswerLaw(desk.name, self._terms.form, self._terms.precision)
         while (item := desk.next(session)) is not None:
             if isinstance(item, Finished):
                 yield handshake.encode(item)

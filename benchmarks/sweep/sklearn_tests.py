@@ -35,15 +35,15 @@ OTHERS = {
         "test_enet_nonfinite_params test_enet_coordinate_descent_raises_convergence "
         "test_sparse_enet_coordinate_descent test_error_interior_point_future test_linalg_warning_with_newton_solver "
         "test_linearsvc_parameters test_linear_svm_convergence_warnings test_lasso_alpha_warning "
-        "test_overridden_gram_matrix"
+        "test_overridden_gram_matrix test_ridge_positive_error_test test_n_iter"
     ),
     "a warning about options of scikit-learn's that are on their way out or exclude one another": (
         "test_penalty_none test_penalty_deprecated test_l1_ratio_None_deprecated test_l1_ratio_non_elasticnet "
         "test_lr_penalty_l1ratio_incompatible test_logisticregression_warns_with_n_jobs "
         "test_elasticnet_l1_ratio_err_helpful"
     ),
-    "two random states must give two answers, or X must be overwritten": (
-        "test_liblinear_dual_random_state test_enet_copy_X_False_check_input_False"
+    "two random states must give two answers, or X must be overwritten or its order of storage matter": (
+        "test_liblinear_dual_random_state test_enet_copy_X_False_check_input_False test_check_input_false"
     ),
     "the other side of the comparison is a solver of scikit-learn's at a loose tolerance": "test_logistic_cv",
     "the callbacks of scikit-learn's own loops": "test_logistic_regression_callback_support",

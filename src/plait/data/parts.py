@@ -141,7 +141,10 @@ def read_weights(weights: Any, rows: int) -> Array:
     if w.ndim == 0:
         w = np.full(rows, w)
     if w.shape != (rows,):
-        raise InputError(f"there must be one sample weight per row. Found shape {w.shape} for {rows} rows.")
+        raise InputError(
+            f"there must be one sample weight per row. Found shape {w.shape} for {rows} rows. "
+            "Sample weights must be 1D array or scalar."
+        )
     if not np.isfinite(w).all() or (w < 0).any():
         raise InputError(f"sample weights must be finite and not negative. Found {w[~(w >= 0) | ~np.isfinite(w)][0]}.")
     if w.sum() == 0:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
+from sklearn.utils import column_or_1d
 
 from plait._types import Array
 from plait.data.parts import read_labels
@@ -64,9 +65,9 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
     Attributes
     ----------
     coef_ : ndarray of shape (d,) or (K, d)
-        The weights, in the table's order of columns; one row per target where y has two dimensions.
+        The weights, in the table's order of columns; one row per target where there are several.
     intercept_ : float or ndarray of shape (K,)
-        The constant.
+        The constant; an array where y has two dimensions.
     party_coef_ : dict of str to ndarray
         Party name -> its part of `coef_`.
     owners_ : dict of str to ndarray
@@ -133,15 +134,16 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         loss = self._loss()
         parts = self._read_training(X, y)
         rows = next(iter(parts.values())).matrix.shape[0]
-        targets = [read_labels(column, rows) for column in _columns(y)]
+        table = _numbers(y, several=not self._counts)
+        targets = [read_labels(column, rows) for column in (table.T if table.ndim == 2 else [table])]
         policies = _policies(self.privacy, len(targets), tuple(parts))
         weights, intercepts = self._keep(self._train(parts, targets, loss, sample_weight, policies))
-        several = np.ndim(y) == 2
-        self.coef_ = weights if several else weights[0]
-        self.intercept_ = (intercepts if several else intercepts[0]) if self.fit_intercept else 0.0
-        if several:
-            self.n_iter_ = np.array([f.rounds for f in self.fits_], dtype=np.int32)
+        self.coef_ = weights if len(targets) > 1 else weights[0]
+        self.intercept_ = (intercepts if table.ndim == 2 else intercepts[0]) if self.fit_intercept else 0.0
         return self
+
+    def _rounds(self, rounds: Sequence[int]) -> Any:
+        return np.array(rounds, dtype=np.int32) if len(rounds) > 1 else rounds[0]
 
     def predict(self, X: Any) -> Array:
         """The predicted targets, (N,) or (N, K): the scores themselves, or their exponentials for the Poisson loss."""
@@ -151,7 +153,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the spread of y that the model explains: R^2, or D^2 of the deviance for the Poisson loss."""
-        if not isinstance(self._loss(), Poisson):
+        if not self._counts:
             return float(super().score(X, y, sample_weight))
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
@@ -160,15 +162,20 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = self.loss == "poisson" or isinstance(self.loss, Poisson)
+        tags.target_tags.positive_only = self._counts
+        tags.target_tags.multi_output = not self._counts  # scikit-learn's checks of several targets take negative ones
         return tags
 
+    @property
+    def _counts(self) -> bool:
+        """Whether targets are counts."""
+        return self.loss == "poisson" or isinstance(self.loss, Poisson)
 
-def _columns(y: Any) -> list[Any]:
-    """The targets one by one."""
+
+def _numbers(y: Any, several: bool) -> Any:
+    """The targets, (N,) or (N, K); one column counts as (N,) where `several` are not expected, with a warning."""
     table = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-    return list(table.T) if table.ndim == 2 else [table]
+    return column_or_1d(table, warn=True) if table.ndim == 2 and table.shape[1] == 1 and not several else table
 
 
 def _policies(privacy: Any, targets: int, parties: tuple[str, ...]) -> list[Policy]:

@@ -70,8 +70,11 @@ class Loss(ABC):
         """E d^2 loss / dz^2 over z ~ N(mean, variance) and an unknown label: the bound, unless a loss knows better."""
         return np.full(mean.shape, self.stiffness(mean) if self.curvature is None else self.curvature)
 
-    def stiffness(self, y: Array) -> float:
-        """The typical curvature of the loss on these labels: the natural unit of the penalty rho."""
+    def stiffness(self, y: Array, weights: Array | None = None) -> float:
+        """The typical curvature of the loss on these labels (N,): the natural unit of the penalty rho.
+
+        Labels count by their weights (N,), or alike.
+        """
         return 1.0 if self.curvature is None else self.curvature
 
     def slope(self) -> float | None:
@@ -319,9 +322,9 @@ class Poisson(Loss):
         """The mean of a log-normal number; the label does not matter."""
         return self.hessian(mean + variance / 2, mean)
 
-    def stiffness(self, y: Array) -> float:
+    def stiffness(self, y: Array, weights: Array | None = None) -> float:
         """exp(z) averages to the mean count at any optimum with an intercept."""
-        return max(float(np.mean(y)), 1e-3)
+        return max(float(np.average(y, weights=weights)), 1e-3)
 
     def labels(self, y: Array) -> Array:
         if (y < 0).any():
@@ -371,9 +374,9 @@ class Pinball(Loss):
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         return _between(gradient, (gradient > _ROUNDING - self.quantile) & (gradient < 1 - self.quantile - _ROUNDING))
 
-    def stiffness(self, y: Array) -> float:
+    def stiffness(self, y: Array, weights: Array | None = None) -> float:
         """A kink has no curvature of its own; the labels' spread sets the scale of the scores."""
-        spread = float(np.mean(np.abs(y - np.median(y))))
+        spread = float(np.average(np.abs(y - _middle(y, weights)), weights=weights))
         return 1.0 / spread if spread > 0 else 1.0
 
 
@@ -417,6 +420,13 @@ class Cauchy(Loss):
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))
         return y + self.scale * cauchy_root((v - y) / self.scale, step)
+
+
+def _middle(y: Array, weights: Array | None) -> float:
+    """The least label that half of the weight does not exceed."""
+    order = np.argsort(y)
+    below = np.cumsum(np.ones(y.size) if weights is None else weights[order])
+    return float(y[order[np.searchsorted(below, below[-1] / 2)]])
 
 
 def _between(gradient: Array, at_kink: npt.NDArray[np.bool_]) -> Seen:

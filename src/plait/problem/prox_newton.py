@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
+from scipy.linalg import lapack
 
 from plait._types import Array
 from plait.problem.penalties import Penalty
@@ -189,10 +189,12 @@ class _Run:
 
 
 def _solve(system: Array, rhs: Array) -> Array:
-    """Solve a square system that may be singular."""
+    """Solve a square system that may be singular; where it is, to rounding, the least solution of least residual."""
     if not rhs.size:
         return rhs
-    try:
-        return np.asarray(scipy.linalg.solve(system, rhs, check_finite=False))
-    except (np.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        return np.asarray(np.linalg.lstsq(system, rhs, rcond=1e-12)[0])  # smaller singular values count as 0
+    factor, pivots, singular = lapack.dgetrf(system)
+    if not singular and lapack.dgecon(factor, float(np.linalg.norm(system, 1)))[0] > np.finfo(np.float64).eps:
+        return np.asarray(lapack.dgetrs(factor, pivots, rhs)[0])
+    if not np.isfinite(system).all():
+        return np.full_like(rhs, np.nan)  # the caller takes no step that is not finite
+    return np.asarray(np.linalg.lstsq(system, rhs, rcond=1e-12)[0])  # smaller singular values count as 0

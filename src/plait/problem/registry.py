@@ -4,7 +4,7 @@ The canonical form is lower case with hyphens, "squared-hinge".  `find` also acc
 "squared_hinge", "elasticnet", "L2".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from plait._checks import need_type
@@ -48,6 +48,8 @@ PENALTIES: Mapping[str, Any] = {
 }
 WITH_ALPHA = ("l2", "l1", "elastic-net", "log")
 """The penalties whose strength is `alpha` and that need no other option."""
+CONSTRAINTS = ("box", "ball", "non-negative")
+"""Those that keep weights within bounds."""
 DEFAULT_LOSS = "logistic"
 DEFAULT_PENALTY = "l2"
 
@@ -87,6 +89,28 @@ def penalty_of(
         if value is not None:
             raise SettingError(f"{name} goes with a penalty that is named; {given!r} has its own. Leave out {name}.")
     return given
+
+
+def takes_alpha(given: Any) -> bool:
+    """Whether some of the penalties are given by name and have a strength."""
+    return any(isinstance(each, str) and canonical(PENALTIES, each) in WITH_ALPHA for each in _listed(given))
+
+
+def keeps_bounds(given: Any) -> bool:
+    """Whether some of the penalties, by name or not, keep weights within bounds."""
+    return any(
+        canonical(PENALTIES, each) in CONSTRAINTS
+        if isinstance(each, str)
+        else getattr(each, "feasible", None) is not None
+        for each in _listed(given)
+    )
+
+
+def _listed(given: Any) -> list[Any]:
+    """A penalty, or a list or dict of them, one by one."""
+    if isinstance(given, Mapping):
+        return list(given.values())
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
 
 def _named_penalty(name: str, alpha: float | None, where: str, l1_ratio: float | None) -> Penalty:

@@ -15,7 +15,7 @@ from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
-from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, PENALTIES, canonical, loss_of, penalty_of
+from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, PENALTIES, canonical, loss_of, penalty_of, takes_alpha
 from plait.protection.modes import Protection
 from plait.training.assembly import RunSpec
 from plait.training.fit_result import Fit
@@ -131,6 +131,8 @@ def fit(
     check_index(parts, {"y": y, "sample_weight": sample_weight})
     labels = chosen.labels(read_labels(y, rows))
     weights = None if sample_weight is None else read_weights(sample_weight, rows)
+    if weights is not None and np.all(weights == weights[0]):
+        weights = None  # all rows count alike, and nobody has to be told
     penalties = _penalties(penalty, alpha, l1_ratio, read)
     policy = Policy.of(privacy)
     protections = policy.protections(_names(read), chosen)
@@ -234,11 +236,11 @@ def _one_each(given: Any, alpha: float | None, l1_ratio: float | None, names: tu
             raise SettingError(f"there must be one penalty, or one per party ({len(names)}). Found {len(listed)}.")
     else:
         return [penalty_of(given, alpha, l1_ratio=l1_ratio)] * len(names)
-    if alpha is not None and not any(isinstance(each, str) for each in listed):
+    if alpha is not None and not takes_alpha(listed):
         raise SettingError("alpha goes with penalties that are given by name. Found penalty objects. Leave out alpha.")
     found = []
     for name, each in zip(names, listed, strict=True):
-        where, named = f"the penalty of party {name!r}", isinstance(each, str)
-        mixed = named and canonical(PENALTIES, each) == "elastic-net"
-        found.append(penalty_of(each, alpha if named else None, where, l1_ratio if mixed else None))
+        where = f"the penalty of party {name!r}"
+        mixed = isinstance(each, str) and canonical(PENALTIES, each) == "elastic-net"
+        found.append(penalty_of(each, alpha if takes_alpha(each) else None, where, l1_ratio if mixed else None))
     return found

@@ -200,8 +200,6 @@ class TestOptions:
         ("options", "message"),
         [
             ({"penalty": "ridge"}, "penalty must be 'l2', 'l1', 'none'"),
-            ({"penalty": "none", "alpha": 1.0}, "no alpha"),
-            ({"penalty": plait.L1(0.1), "alpha": 1.0}, "Leave out alpha"),
             ({"alpha": -1.0}, r"L2\(alpha\) must be finite and not negative"),
             ({"penalty": None}, "penalty must be"),
             ({"max_rounds": 0}, "max_rounds"),

@@ -56,6 +56,24 @@ def test_a_grid_may_vary_the_options_of_a_penalty_and_of_a_loss() -> None:
     assert model.penalty == plait.L1(9.0)  # what a user gave stays as it is
 
 
+def test_a_grid_may_vary_the_penalty_and_the_strength_of_those_that_have_one() -> None:
+    grid = GridSearchCV(
+        plait.VerticalRegression(2), {"penalty": ["none", "l2", plait.L1(0.1)], "alpha": [1e-3, 10.0]}, cv=3
+    ).fit(X, Y)
+    assert not np.isnan(grid.cv_results_["mean_test_score"]).any()
+    with pytest.raises(plait.SettingError, match="takes no alpha"):
+        plait.fit([X], Y, loss="squared", penalty="none", alpha=1.0)
+    with pytest.raises(plait.SettingError, match="Leave out alpha"):
+        plait.fit([X], Y, loss="squared", penalty=plait.L1(0.1), alpha=1.0)
+
+
+def test_alpha_goes_to_the_parties_whose_penalty_has_a_strength() -> None:
+    halves = [X[:, :3], X[:, 3:]]
+    both = plait.fit(halves, Y, loss="squared", penalty=["l2", "none"], alpha=0.5)
+    same = plait.fit(halves, Y, loss="squared", penalty=[plait.L2(0.5), plait.NoPenalty()])
+    assert both.objective == same.objective
+
+
 def test_options_of_a_named_penalty_can_be_set() -> None:
     model = plait.VerticalRegression(penalty="elastic-net").set_params(penalty__l1_ratio=0.2)
     assert model.penalty == plait.ElasticNet(l1_ratio=0.2)

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
+.PHONY: browser fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,12 @@ sweep: $(VENV)/.installed
 
 sweep-quick: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m benchmarks.sweep --quick
+
+# A browser for the tests of the live page, where this machine can install one; without it they are skipped.
+browser:
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  timeout 300 sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver' \
+	  >/dev/null 2>&1; } || echo "no browser: the tests of the live page are skipped"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

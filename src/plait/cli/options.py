@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from plait.cli.failures import INTERRUPTED
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.page.board import Viewer
 from plait.errors import ConfigError
 from plait.transports.certificates import Folder
 from plait.transports.tls import Identity, PlainText, Security
@@ -36,6 +38,15 @@ Track = Annotated[
         metavar="WHERE",
     ),
 ]
+Page = Annotated[
+    str,
+    typer.Option(
+        help="Serve a live page at host:port, such as 127.0.0.1:8081. Elsewhere than on this machine it needs the "
+        "token that the program prints.",
+        metavar="HOST:PORT",
+    ),
+]
+Stay = Annotated[bool, typer.Option("--stay", help="Keep the page up after the end, until Ctrl-C.")]
 Config = Annotated[Path | None, typer.Option(help="The party file. By default NAME.toml beside the job file.")]
 Address = Annotated[str, typer.Option(help="host:port to listen on or to call, instead of the one in the files.")]
 Certificates = Annotated[
@@ -83,6 +94,10 @@ class Program:
         if self.insecure or self.anywhere:
             return None
         return self.certificates or self.file.path(self.file.network.certificates)
+
+    def viewer(self, program: str, local: Sequence[PartyFile] = ()) -> Viewer:
+        """Whose live page this program has."""
+        return Viewer(program, self.job, self.file.name, tuple(file.name for file in local))
 
     def local_parties(self) -> list[PartyFile]:
         """The parties in this process: all of them without a name, else the coordinator's own columns."""

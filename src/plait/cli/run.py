@@ -14,11 +14,13 @@ from plait.cli.options import (
     JobFile,
     Log,
     LogOption,
+    Page,
+    Stay,
     Track,
     Yes,
     start,
 )
-from plait.cli.watching import watcher
+from plait.cli.watching import Shown
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.party_program import take_part
 from plait.deployment.processes import fit_in_processes
@@ -37,6 +39,8 @@ def fit(
     yes: Yes = False,
     log: LogOption = Log.text,
     track: Track = None,
+    page: Page = "",
+    stay: Stay = False,
 ) -> None:
     """Run the whole job on this machine, in one process or in one process per party."""
     program = start(job_file)
@@ -46,10 +50,13 @@ def fit(
             raise ConfigError(
                 "a job that runs as processes cannot ask whether to use the common rows. Agree beforehand: add --yes."
             )
-        fit_in_processes(job, job_file, fresh, yes, log.value, track or ())
+        own = [*(["--page", page] if page else []), *(["--stay"] if stay else [])]
+        own += [word for each in track or () for word in ("--track", each)]
+        fit_in_processes(job, job_file, fresh, yes, log.value, own)
         return
-    consent = consent_of(job, program.file, yes)
-    coordinate(job, program.file, program.local_parties(), None, watcher(log, track), fresh, consent)
+    consent, local = consent_of(job, program.file, yes), program.local_parties()
+    with Shown(log, track or (), page, stay).watch(program.viewer("fit", local)) as progress:
+        coordinate(job, program.file, local, None, progress, fresh, consent)
 
 
 def coordinator(
@@ -64,12 +71,15 @@ def coordinator(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
     track: Track = None,
+    page: Page = "",
+    stay: Stay = False,
 ) -> None:
     """Run the label party's program: it holds the labels, waits for the other parties and trains."""
     program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
     local = [program.file] if program.file.name in program.job.parties and not alone else []
     consent = consent_of(program.job, program.file, yes)
-    coordinate(program.job, program.file, local, program.listen(), watcher(log, track), fresh, consent)
+    with Shown(log, track or (), page, stay).watch(program.viewer("coordinator", local)) as progress:
+        coordinate(program.job, program.file, local, program.listen(), progress, fresh, consent)
 
 
 def party(
@@ -83,9 +93,11 @@ def party(
     yes: Yes = False,
     log: LogOption = Log.text,
     track: Track = None,
+    page: Page = "",
+    stay: Stay = False,
 ) -> None:
     """Run a feature party's program: it calls the coordinator, and calls again when the line breaks."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    take_part(
-        program.job, program.file, program.dial(), watcher(log, track), consent_of(program.job, program.file, yes)
-    )
+    consent = consent_of(program.job, program.file, yes)
+    with Shown(log, track or (), page, stay).watch(program.viewer("party")) as progress:
+        take_part(program.job, program.file, program.dial(), progress, consent)

@@ -15,10 +15,11 @@ from plait.cli.options import (
     JobFile,
     Log,
     LogOption,
+    Page,
     start,
 )
 from plait.cli.predict import RowsFile, RunName
-from plait.cli.watching import watcher
+from plait.cli.watching import Shown, watcher
 from plait.deployment.score import SERVE, help_score
 from plait.deployment.service.options import ServeOptions
 from plait.deployment.service.tokens import Tokens, tokens_file
@@ -72,6 +73,7 @@ def serve(
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
+    page: Page = "",
 ) -> None:
     """Serve scores over HTTP at the coordinator. Feature parties run it with --name and answer.
 
@@ -87,7 +89,9 @@ def serve(
     options = ServeOptions(
         http, per_minute, most_ids, decimals, tls_certificate, tls_key, answer_within, insecure_anywhere
     )
-    serve_scores(program.job, program.file, program.listen(), options, run, rows, watcher(log))
+    local = [program.file] if program.file.name in program.job.parties else []
+    with Shown(log, page=page).watch(program.viewer("serve", local)) as progress:
+        serve_scores(program.job, program.file, program.listen(), options, run, rows, progress)
 
 
 @app.command()

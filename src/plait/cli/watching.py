@@ -1,30 +1,34 @@
 """Live progress on the terminal, as sentences or as one JSON object per line."""
 
 import math
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
 
 from plait._names import plain
 from plait.cli.tracking import tracker_of
-from plait.deployment.progress import PHASE, REPORT, Progress, Watchers
+from plait.deployment.page.board import Board, Viewer
+from plait.deployment.progress import PHASE, REPORT, Look, Progress, Silent, Watchers
 from plait.training.history import Round
 from plait.training.tracking.forecast import Forecast, Forecaster
 from plait.training.tracking.json_lines import json_line
-from plait.training.tracking.tracker import Ending, RunFacts, Tracker, fields_of
+from plait.training.tracking.tracker import Ending, RunFacts, fields_of
 
 _ROUND_PAUSE = 0.2  # seconds between two rounds that are shown: as fast as an eye follows
 _FIRST_ROUNDS = 3  # rounds that are always shown: a reader sees at once that something happens
 _SHORT_WAIT = 3.0  # seconds without a connection that are normal: between two phases, and while programs start
+_UNSHOWN = ("address", "fingerprint")  # facts that fill a line and help nobody who reads along
 _UNSAID = ("early", PHASE, REPORT)
 """Events that sentences tell already, or that nobody has to know: an early party tries again by itself."""
 _LONG_PAUSE = 15.0  # seconds between two attempts that belong to different waits: thrice the longest pause of a party
 
 
-class Terminal(Tracker):
+class Terminal(Silent):
     """Sentences for people.  The first and the last rounds are shown, and those between five times a second at most."""
 
     def __init__(self) -> None:
@@ -46,7 +50,7 @@ class Terminal(Tracker):
             if self._wait.lasts(facts["reason"], time.monotonic()):
                 self.say(f"waiting for the coordinator: {facts['reason']}")
         elif what not in _UNSAID:
-            self.say(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k != "address"))
+            self.say(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k not in _UNSHOWN))
 
     def round(self, record: Round) -> None:
         now = time.monotonic()
@@ -96,6 +100,9 @@ class JsonLog:
     def event(self, what: str, facts: dict[str, Any]) -> None:
         typer.echo(json_line(what, facts))
 
+    def peers(self, look: Look) -> None:
+        return
+
     def begin(self, facts: RunFacts) -> None:
         self._forecaster = Forecaster(facts.max_rounds, facts.tol)
         self.event("begin", asdict(facts))
@@ -107,7 +114,42 @@ class JsonLog:
         self.event("end", asdict(ending))
 
 
-def watcher(log: str, track: Sequence[str] | None = None) -> Watchers:
-    """The listeners for --log text or --log json, and the trackers that --track names."""
-    shown: Progress = JsonLog() if log == "json" else Terminal()
-    return Watchers([shown], [tracker_of(each) for each in track or ()])
+@dataclass(frozen=True)
+class Shown:
+    """How a program shows what it does, as its command line says.
+
+    log     text or json, on the terminal
+    track   where rounds are written to besides
+    page    host:port of a live page; empty for none
+    stay    whether the page stays after the end, until the program is interrupted
+    """
+
+    log: str
+    track: Sequence[str] = ()
+    page: str = ""
+    stay: bool = False
+
+    @contextmanager
+    def watch(self, viewer: Viewer) -> Iterator[Watchers]:
+        """The listeners and trackers of a program; its page is served within this context."""
+        shown, trackers = watcher(self.log), [tracker_of(each) for each in self.track]
+        if not self.page:
+            yield Watchers([shown], trackers)
+            return
+        from plait.deployment.page.server import PageAddress, PageServer
+
+        board = Board(viewer)
+        server = PageServer(board, PageAddress.of(self.page)).open()
+        shown.say(f"live page: {server.url}")
+        try:
+            yield Watchers([shown, board], trackers)
+            if self.stay:
+                shown.say("the page stays: end it with Ctrl-C")
+                threading.Event().wait()
+        finally:
+            server.close()
+
+
+def watcher(log: str) -> Progress:
+    """The listener for --log text or --log json."""
+    return JsonLog() if log == "json" else Terminal()

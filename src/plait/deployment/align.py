@@ -258,6 +258,7 @@ class CoordinatorAlignment:
         try:
             if listen is not None and remote:
                 port = hub.open(listen.address, listen.security)
+                self._progress.peers(lambda: hub.standings)
                 self._progress.say(f"alignment {self._name}: listening on {listen.address} (port {port})")
             if not self._settled.exists():
                 self._hold(hub, [*near, *(_RemoteMember(name, hub) for name in remote)])

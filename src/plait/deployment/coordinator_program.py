@@ -165,6 +165,7 @@ class _Run:
             if self._told(name).exists():
                 self.hub.skip(name)
         self.progress.event(PHASE, {"phase": "waiting", "run": self.name, "rows": rows})
+        self.progress.peers(lambda: self.hub.standings if self.hub is not None else [])
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
         if not self.resumed:  # a party whose part is done may never come back

@@ -15,14 +15,14 @@ from plait.transports.certificates import Folder
 _GRACE = 20.0  # seconds for the other programs to end after the coordinator: as long as one told to end may take
 
 
-def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str, track: Sequence[str] = ()) -> None:
-    """Start the coordinator, which tracks the rounds, and every other party; wait for all of them."""
+def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str, more: Sequence[str] = ()) -> None:
+    """Start the coordinator, with `more` options, and every other party; wait for all of them."""
     with tempfile.TemporaryDirectory(prefix="plait-certs-") as temporary:
         folder = Folder(Path(temporary))
         throw_away_certificates(job, folder)
         address = f"127.0.0.1:{free_port()}"
         common = ["--certificates", temporary, "--log", log, *(["--yes"] if yes else [])]
-        own = [*(["--fresh"] if fresh else []), *(word for each in track for word in ("--track", each))]
+        own = [*(["--fresh"] if fresh else []), *more]
         commands = [["coordinator", str(job_file), "--listen", address, *common, *own]]
         for name in job.parties:
             if name != job.coordinator.name:

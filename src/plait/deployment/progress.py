@@ -5,7 +5,10 @@ from typing import Any, Protocol
 
 from plait.training.history import Round
 from plait.training.tracking.tracker import Ending, RunFacts, Tracker
+from plait.transports.mailbox import PeerStanding
 
+Look = Callable[[], Sequence[PeerStanding]]
+"""Tells how the other parties stand now."""
 PHASE, REPORT = "phase", "report"
 """Events for pages and logs: which part of the program has begun, and where its report is."""
 
@@ -17,6 +20,10 @@ class Progress(Protocol):
 
     def event(self, what: str, facts: dict[str, Any]) -> None: ...
 
+    def peers(self, look: Look) -> None:
+        """Take a function that tells how the others stand, to be called at any time."""
+        ...
+
     def begin(self, facts: RunFacts) -> None: ...
 
     def round(self, record: Round) -> None: ...
@@ -26,6 +33,9 @@ class Progress(Protocol):
 
 class Silent(Tracker):
     """Listens to nothing."""
+
+    def peers(self, look: Look) -> None:
+        return
 
     def say(self, text: str) -> None:
         return
@@ -52,6 +62,10 @@ class Watchers:
     def event(self, what: str, facts: dict[str, Any]) -> None:
         for each in self._listeners:
             each.event(what, facts)
+
+    def peers(self, look: Look) -> None:
+        for each in self._listeners:
+            each.peers(look)
 
     def begin(self, facts: RunFacts) -> None:
         self._begun = True

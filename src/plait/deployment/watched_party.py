@@ -18,7 +18,7 @@ class WatchedParty:
     def __init__(self, participant: Any, progress: Progress) -> None:
         self._participant = participant
         self._progress = progress
-        self._began = time.perf_counter()
+        self._began: float | None = None
         self._told = 0
         self._open = Round(0)
 
@@ -27,6 +27,7 @@ class WatchedParty:
 
     def answer(self, seq: int, broadcast: Broadcast, *more: Any) -> Share:
         """Answer, and tell a round when its first answer is given; further exchanges count with the next round."""
+        began = self._began = time.perf_counter() if self._began is None else self._began
         share: Share = self._participant.answer(seq, broadcast, *more)
         record = replace(
             self._open,
@@ -37,7 +38,7 @@ class WatchedParty:
         )
         if broadcast.round > self._told:
             self._told = broadcast.round
-            self._progress.round(replace(record, round=broadcast.round, seconds=time.perf_counter() - self._began))
+            self._progress.round(replace(record, round=broadcast.round, seconds=time.perf_counter() - began))
             record = Round(0)
         self._open = record
         return share

@@ -23,6 +23,23 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class PeerStanding:
+    """How a party stands with the coordinator now.
+
+    connected   whether it is here
+    away        for how many seconds it has not been here, else 0
+    awaited     for how many seconds its answer has been waited for, else 0
+    took        how many seconds its last answer took; None before the first
+    """
+
+    name: str
+    connected: bool
+    away: float = 0.0
+    awaited: float = 0.0
+    took: float | None = None
+
+
+@dataclass(frozen=True)
 class _Past:
     """A request that was answered, and its answer."""
 
@@ -51,6 +68,7 @@ class Desk:
         self._said = 0
         self._last = 0
         self._asked = time.monotonic()
+        self._took: float | None = None
         self._finished: Finished | None = None
 
     @property
@@ -149,6 +167,7 @@ class Desk:
             self._last = max(self._last, seq)
             if self._pending is not None and self._pending.seq == seq and self._answer is None:
                 self._answer = answer
+                self._took = time.monotonic() - self._asked
             for past in self._past:
                 if past.ask.seq == seq and past.answer is not None and past.answer.digest != answer.digest:
                     raise StorageError(
@@ -179,6 +198,11 @@ class Desk:
         """Whether the pending request waits for a decision of people."""
         pending = self._pending
         return pending is not None and isinstance(pending.item, Parcel) and pending.item.what == "propose"
+
+    @property
+    def standing(self) -> PeerStanding:
+        """How the party stands, to be shown."""
+        return PeerStanding(self.name, self.connected, self.missing(), self.silent(), self._took)
 
     def silent(self) -> float:
         """For how many seconds the party has been here without an answer to the pending request."""

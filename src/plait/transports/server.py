@@ -20,9 +20,9 @@ from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
 from plait.transports.handshake import Finished, Hello, Ready
 from plait.transports.law import AnswerLaw, QueryLaw
-from plait.transports.mailbox import Answer, Ask, Desk, Item
+from plait.transports.mailbox import Answer, Ask, Desk, Item, PeerStanding
 from plait.transports.queries import QueryDesk
-from plait.transports.tls import Identity, PlainText, Security, peer_name
+from plait.transports.tls import Identity, PlainText, Security, peer_fingerprint, peer_name
 
 _POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
 _HEAD_START = 0.02
@@ -79,6 +79,11 @@ class Hub:
     def use_run(self, run: str) -> None:
         """Name another run to parties that join from now on."""
         self._terms = replace(self._terms, run=run)
+
+    @property
+    def standings(self) -> list[PeerStanding]:
+        """How every party stands now."""
+        return [desk.standing for desk in self._desks.values()]
 
     def put(self, seq: int, requests: Mapping[str, Item]) -> None:
         """Begin to deliver requests."""

@@ -125,3 +125,9 @@ def peer_certificate(context: grpc.ServicerContext) -> x509.Certificate | None:
         return x509.load_pem_x509_certificate(pem[0]) if pem else None
     except ValueError:
         raise CertificateError("a peer must have a readable certificate. Found another.") from None
+
+
+def peer_fingerprint(context: grpc.ServicerContext) -> str:
+    """The fingerprint of the client's certificate, as `plait cert show` prints it; empty in plain text."""
+    found = peer_certificate(context)
+    return "" if found is None else certificates.fingerprint(found)

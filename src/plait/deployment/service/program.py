@@ -6,7 +6,7 @@ import signal
 
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.progress import Progress
+from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
 from plait.deployment.score import SERVE, Scorer, Scorers, trained
 from plait.deployment.service.app import Door, Handlers
@@ -45,6 +45,9 @@ def serve(
     panel = Panel(job, model, local, hub, options.decimals, options.answer_within)
     try:
         hub.open(listen.address, listen.security)
+        progress.peers(lambda: hub.standings)
+        progress.event(PHASE, {"phase": "waiting", "run": model.run})
+        progress.event(REPORT, {"path": str(folder.path / "report.html")})
         service = _Service(job, file, panel, Handlers(panel, options, tokens), progress, pinned=bool(run))
         progress.say(f"model of run {model.run}, trained {model.started[:19]}")
         asyncio.run(service.run(listen.address))
@@ -94,6 +97,7 @@ class _Service:
                 told = absent
                 self._progress.say(f"waiting for {', '.join(absent)} on {address}")
             await asyncio.sleep(0.05)
+        self._progress.event(PHASE, {"phase": "serving", "run": self._panel.model.run})
         self._progress.say(f"serving scores on {where}")
 
     async def _renew(self) -> None:
@@ -124,6 +128,8 @@ class _Service:
         run, before = folder.status.run, self._panel.model.run
         try:
             await self._panel.load(folder)
+            self._progress.event(PHASE, {"phase": "serving", "run": run})
+            self._progress.event(REPORT, {"path": str(folder.path / "report.html")})
             self._progress.say(f"model of run {run} instead of {before}")
         except (PlaitError, TimeoutError) as error:
             self._unusable.add(run)

@@ -78,8 +78,10 @@ class Forecaster:
         return (last.round - first.round) / seconds if seconds > 0 else None
 
     def _expected(self) -> int | None:
+        if not self._tol > 0:
+            return self._max_rounds
         points = [(r.round, math.log(m)) for r in self._last if (m := _measure(r)) > 0]
-        if len(points) < _FEWEST or not self._tol > 0:
+        if len(points) < _FEWEST:
             return None
         xs, ys = [x for x, _ in points], [y for _, y in points]
         x, y = sum(xs) / len(xs), sum(ys) / len(ys)

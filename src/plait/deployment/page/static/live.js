@@ -1,0 +1,178 @@
+"use strict";
+// The live page: listens to /events and shows what it hears.  No build step, no other file than uPlot.
+
+const PHASES = { fit: ["starting", "aligning", "training", "done"], coordinator: ["starting", "aligning", "waiting", "training", "done"],
+  party: ["starting", "waiting", "aligning", "training", "done"], serve: ["starting", "waiting", "serving"] };
+const MOST = 4000; // points that the page keeps; beyond, every second one is dropped
+
+const at = (id) => document.getElementById(id);
+const make = (tag, text, attributes = {}) => {
+  const node = document.createElement(tag);
+  if (text !== undefined && text !== null) node.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
+};
+const fill = (node, children) => node.replaceChildren(...children);
+const whole = (n) => n.toLocaleString("en");
+const size = (n) => { let u = 0; while (n >= 1000 && u < 3) { n /= 1000; u += 1; } return `${u ? n.toPrecision(3) : n} ${["B", "kB", "MB", "GB"][u]}`; };
+const span = (s) => s < 10 ? `${s.toFixed(1)} s` : s < 60 ? `${Math.round(s)} s` : s < 3600 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`
+  : `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min`;
+const clock = (text) => (text || "").slice(11, 19);
+const names = (list) => list.map((p) => p.name).join(", ");
+
+let points = [], over = false, aligned = false, curvesDue = false, reportUrl = "";
+
+function headline(s) {
+  const away = s.parties.filter((p) => !p.here), late = s.parties.filter((p) => p.late && p.here);
+  if (s.phase === "failed") return `The run has failed: ${s.ending.reason}`;
+  if (s.phase === "done") return s.ending && s.ending.converged ? "Done. The model is trained." : `Ended: ${s.ending ? s.ending.reason : ""}`;
+  if (s.coordinates && away.length) return `Waiting for ${names(away)}.`;
+  if (late.length) return `${names(late)} ${late.length > 1 ? "are" : "is"} late: everybody waits for the answer.`;
+  if (s.phase === "aligning") return s.alignment ? `Finding the common rows: ${whole(s.alignment.blinded)} of ${whole(s.alignment.of)} ids, about ${span(s.alignment["seconds left"])} left.`
+    : "Finding the common rows.";
+  if (s.phase === "waiting") return s.coordinates ? "Everybody is here." : "Waiting for the coordinator.";
+  if (s.phase === "training") return s.round ? `Training: round ${whole(s.round)}${s.seconds_left !== null ? `, about ${span(s.seconds_left)} left` : ""}.` : "Training begins.";
+  if (s.phase === "serving") return "Serving scores. Everybody is here.";
+  return "Starting.";
+}
+
+function showPhases(s) {
+  aligned = aligned || s.phase === "aligning";
+  const all = (PHASES[s.program] || PHASES.fit).filter((p) => p !== "aligning" || aligned).filter((p) => p !== "starting" || s.phase === "starting");
+  const shown = s.phase === "failed" ? [...all.filter((p) => p !== "done"), "failed"] : all;
+  const now = shown.indexOf(s.phase);
+  fill(at("phases"), shown.map((name, i) => make("li", name, i === now ? { "aria-current": "step", class: name } : i < now && s.phase !== "failed" ? { class: "past" } : {})));
+}
+
+function card(name, value, more) {
+  const box = make("div", null, { class: "card" });
+  box.append(make("dt", name), make("dd", value));
+  if (more) box.append(make("span", more, { class: "more" }));
+  return box;
+}
+
+function showCards(s) {
+  const cards = [];
+  if (s.rows) cards.push(card("rows", whole(s.rows)));
+  if (s.max_rounds !== null) {
+    const limit = s.rounds_expected && s.phase === "training" ? `of about ${whole(s.rounds_expected)}` : `at most ${whole(s.max_rounds)}`;
+    cards.push(card("rounds", whole(s.round), limit));
+    cards.push(card("time", span(s.seconds), s.phase === "training" && s.rate ? (s.rate >= 1 ? `${s.rate.toPrecision(3)} rounds a second` : `${span(1 / s.rate)} a round`) : ""));
+    cards.push(card("time left", s.phase !== "training" ? "–" : s.seconds_left === null ? "not known" : span(s.seconds_left), s.phase === "training" ? "as far as can be told" : ""));
+    if (s.objective !== null) cards.push(card("objective", s.objective.toPrecision(6)));
+    cards.push(card(s.coordinates ? "sent to parties" : "received", size(s.bytes_down)));
+    cards.push(card(s.coordinates ? "received from parties" : "sent", size(s.bytes_up)));
+  }
+  if (s.requests !== null) cards.push(card("requests", whole(s.requests)));
+  fill(at("cards"), cards);
+  const bar = at("bar"), known = s.max_rounds !== null && s.rounds_expected !== null;
+  bar.hidden = !known;
+  if (known) bar.value = s.phase === "done" ? 1 : Math.min(1, s.round / s.rounds_expected);
+}
+
+function party(p) {
+  const row = make("tr"), state = make("td");
+  const [text, kind] = !p.here ? [`away${p.away >= 1 ? ` for ${span(p.away)}` : ""}`, p.late ? "late" : "wait"]
+    : p.awaited > 1 ? [`its answer is awaited for ${span(p.awaited)}`, p.late ? "late" : "wait"] : ["connected", ""];
+  state.append(make("span", text, { class: `badge ${kind}` }));
+  row.append(make("th", p.name, { scope: "row" }), state, make("td", clock(p.since)),
+    make("td", p.took === null ? "" : p.took < 1 ? `${Math.round(p.took * 1000)} ms` : span(p.took), { class: "number coordinator-only" }), make("td", p.fingerprint, { class: "mono coordinator-only" }));
+  return row;
+}
+
+function showParties(s) {
+  const rows = s.parties.map(party);
+  for (const name of s.local) {
+    const row = make("tr"), state = make("td");
+    state.append(make("span", "in this program", { class: "badge" }));
+    row.append(make("th", name, { scope: "row" }), state, make("td"), make("td"), make("td"));
+    rows.unshift(row);
+  }
+  fill(at("parties"), rows);
+}
+
+function showLog(s) {
+  const log = at("log"), below = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+  fill(log, s.log.map(([time, text]) => { const line = make("div"); line.append(make("time", clock(time)), text); return line; }));
+  if (below) log.scrollTop = log.scrollHeight;
+}
+
+async function showEnd(s) {
+  if (!s.report || reportUrl || !(s.phase === "done" || s.phase === "serving")) return;
+  reportUrl = "asked";
+  const answer = await fetch("report");
+  if (!answer.ok) { reportUrl = ""; return; }
+  reportUrl = URL.createObjectURL(await answer.blob()); // stays when the program has ended
+  const link = make("a", "Read the report", { href: reportUrl, target: "_blank", id: "report" });
+  fill(at("finished"), [link, document.createTextNode(`, or open the file ${s.report}`)]);
+  at("finished").hidden = false;
+}
+
+function showState(s) {
+  showPhases(s);
+  const words = headline(s);
+  if (at("headline").textContent !== words) at("headline").textContent = words; // a screen reader says it only when it changes
+  document.title = `${s.phase}: ${s.job}, ${s.name}`;
+  at("run").textContent = s.run ? `, run ${s.run}` : "";
+  showCards(s);
+  showParties(s);
+  for (const key of ["revealed", "guarantee"]) fill(at(key), s[key].map((line) => make("li", line)));
+  const warnings = s.warnings.map(([time, text]) => make("div", `${clock(time)} ${text}`, { class: "notice bad" }));
+  if (warnings.length !== at("warnings").childElementCount) fill(at("warnings"), warnings);
+  showLog(s);
+  showEnd(s);
+}
+
+const plots = {};
+const decades = (u, splits) => splits.map((v) => (Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? v : null)); // one line per power of ten
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function draw(id, label, hue, xs, ys, logarithmic, xLabel) {
+  const figure = at(`${id}-figure`), known = ys.filter((y) => y !== null && (!logarithmic || y > 0)).length;
+  figure.hidden = known < 2;
+  if (known < 2) return;
+  const shown = logarithmic ? ys.map((y) => (y > 0 ? y : null)) : ys;
+  const width = Math.max(240, Math.floor(figure.clientWidth)), axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  if (!plots[id]) {
+    const format = (u, values) => values.map((v) => v === null ? "" : logarithmic ? v.toExponential(0) : Math.abs(v) >= 1e4 ? whole(v) : String(+v.toPrecision(6)));
+    plots[id] = new uPlot({ width, height: 220, scales: { x: { time: false }, y: logarithmic ? { distr: 3 } : {} }, cursor: { drag: { x: false, y: false } }, legend: { show: false },
+      axes: [{ ...axis, label: xLabel, labelSize: 22 }, { ...axis, size: 72, values: format, ...(logarithmic ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}) }], series: [{}, { label, stroke: colour(hue), width: 2, points: { show: xs.length < 40 } }] }, [xs, shown], at(id));
+  } else {
+    plots[id].setSize({ width, height: 220 });
+    plots[id].setData([xs, shown]);
+  }
+  const last = shown[shown.length - 1];
+  at(id).setAttribute("aria-label", `${label}: now ${last === null ? "not known" : logarithmic ? last.toExponential(1) : last.toPrecision(6)}, after ${xs.length} points`);
+}
+
+function drawAll() {
+  curvesDue = false;
+  at("curves").hidden = points.length < 2;
+  if (points.length < 2) return;
+  const rounds = points.map((p) => p[0]);
+  draw("objective", "objective", "--blue", rounds, points.map((p) => p[2]), false, "round");
+  draw("residual", "distance to the end", "--orange", rounds, points.map((p) => p[3]), true, "round");
+  draw("pace", "rounds", "--green", points.map((p) => p[1]), rounds, false, "seconds");
+}
+
+function drawSoon() {
+  if (!curvesDue) { curvesDue = true; requestAnimationFrame(drawAll); }
+}
+
+function redrawFresh() {
+  for (const id of Object.keys(plots)) { plots[id].destroy(); delete plots[id]; }
+  drawSoon();
+}
+
+const source = new EventSource("events");
+source.addEventListener("state", (e) => { at("offline").hidden = true; showState(JSON.parse(e.data)); });
+source.addEventListener("curve", (e) => { points = JSON.parse(e.data); drawSoon(); });
+source.addEventListener("points", (e) => {
+  points.push(...JSON.parse(e.data));
+  if (points.length > MOST) points = points.filter((_, i) => i % 2 === 0);
+  drawSoon();
+});
+source.addEventListener("over", () => { over = true; source.close(); fill(at("offline"), ["The program has ended. This page shows the last that it said."]); at("offline").className = "notice"; at("offline").hidden = false; });
+source.onerror = () => { if (!over) at("offline").hidden = false; }; // the browser tries again by itself
+window.addEventListener("resize", redrawFresh);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawFresh);

@@ -1,0 +1,72 @@
+"""The live page in a real browser, beside real programs."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from plait.deployment.processes import free_port
+from tests.e2e.browser import browser, needs_browser, picture
+from tests.e2e.conftest import JobMaker
+
+SLOWLY = 'name = "proximal"\nrho = 3.0'  # many cheap rounds: time to look
+UNNAMED = """
+return [...document.querySelectorAll("section, [role=log], [role=img], progress")]
+  .filter(e => e.offsetParent && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby"))
+  .map(e => e.outerHTML.slice(0, 80))
+"""
+
+
+def until(driver: Any, what: Callable[[str], bool], element: str, seconds: float = 30) -> str:
+    """Wait until the text of an element is as it should be; returns it."""
+    deadline = time.monotonic() + seconds
+    while not what(text := driver.find_element("id", element).text):
+        assert time.monotonic() < deadline, f"#{element} says {text!r}"
+        time.sleep(0.05)
+    return text
+
+
+@needs_browser
+def test_a_page_follows_a_run_from_waiting_to_the_report(jobs: JobMaker, tmp_path: Path) -> None:
+    job = jobs(method=SLOWLY, rounds=300, rows=2000, tol=0)
+    port = free_port()
+    job.start("bank", "--page", f"127.0.0.1:{port}", "--stay")
+    job.until("bank", "waiting for shop")
+    with browser() as driver:
+        driver.get(f"http://127.0.0.1:{port}/")
+        until(driver, lambda text: text == "Waiting for shop.", "headline")
+        assert "away" in driver.find_element("id", "parties").text
+        picture(driver, tmp_path / "waiting.png")
+        job.start("shop")
+        until(driver, lambda text: text == "Ended: max_rounds = 300 reached", "headline")
+        cards = driver.find_element("id", "cards").text.split("\n")
+        assert cards[cards.index("rounds") + 1] == "300"
+        assert "shop has sent 300 vectors of 2,000 numbers" in driver.find_element("id", "revealed").text
+        assert driver.execute_script("return points.length") == 300
+        assert len(driver.find_elements("css selector", "#curves canvas")) == 3
+        assert driver.find_element("id", "objective").get_attribute("aria-label").startswith("objective: now 0.")
+        picture(driver, tmp_path / "done.png")
+        report = until(driver, bool, "finished")
+        assert report.startswith("Read the report")
+        driver.get(f"http://127.0.0.1:{port}/report")
+        assert "test" in driver.find_element("tag name", "h1").text
+        assert driver.get_log("browser") == []
+    job.programs["bank"].terminate()
+    assert job.wait("shop") == 0
+
+
+@needs_browser
+def test_the_page_can_be_used_without_a_mouse_and_has_names_for_all_it_shows(jobs: JobMaker) -> None:
+    job = jobs(method='name = "subspace"', tol=1e-6)
+    port = free_port()
+    job.start("bank", "--page", f"127.0.0.1:{port}")
+    job.until("bank", "waiting for shop")
+    with browser(width=400, height=800, dark=True) as driver:
+        driver.get(f"http://127.0.0.1:{port}/")
+        until(driver, bool, "log")
+        driver.find_element("tag name", "body").send_keys("\ue004")  # the Tab key
+        assert driver.switch_to.active_element.text == "Skip to the content"
+        assert driver.execute_script(UNNAMED) == []
+        assert driver.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert driver.execute_script(wide) <= 0  # nothing hangs over the edge of a telephone

@@ -22,7 +22,7 @@ from plait.transports.handshake import Finished, Hello, Ready
 from plait.transports.law import AnswerLaw, QueryLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item, PeerStanding
 from plait.transports.queries import QueryDesk
-from plait.transports.tls import Identity, PlainText, Security, peer_fingerprint, peer_name
+from plait.transports.tls import Identity, PlainText, Security, peer_name
 
 _POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
 _HEAD_START = 0.02

@@ -1,5 +1,6 @@
 """The live page in a real browser, beside real programs."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,8 @@ def test_a_page_follows_a_run_from_waiting_to_the_report(jobs: JobMaker, tmp_pat
         picture(driver, tmp_path / "waiting.png")
         job.start("shop")
         until(driver, lambda text: text == "Ended: max_rounds = 300 reached", "headline")
+        mark = r"([0-9a-f]{4} ){7}[0-9a-f]{4}"
+        assert re.search(rf"shop (connected|has its results) \S+ .*{mark}", driver.find_element("id", "parties").text)
         cards = driver.find_element("id", "cards").text.split("\n")
         assert cards[cards.index("rounds") + 1] == "300"
         assert "shop has sent 300 vectors of 2,000 numbers" in driver.find_element("id", "revealed").text

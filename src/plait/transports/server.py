@@ -22,7 +22,7 @@ from plait.transports.handshake import Finished, Hello, Ready
 from plait.transports.law import AnswerLaw, QueryLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item, PeerStanding
 from plait.transports.queries import QueryDesk
-from plait.transports.tls import Identity, PlainText, Security, peer_name
+from plait.transports.tls import Identity, PlainText, Security, peer_fingerprint, peer_name
 
 _POLL = 0.5  # seconds between looks at a party's connection while its answer is awaited: Ctrl-C works as soon
 _HEAD_START = 0.02
@@ -219,7 +219,8 @@ class Hub:
             self._seat(desk, session, ready)
             if not context.add_callback(lambda: desk.leave(session)):
                 raise _Gone
-            self._note("joined", peer=desk.name, last=ready.last, address=context.peer())
+            known = {"fingerprint": mark} if (mark := peer_fingerprint(context)) else {}
+            self._note("joined", peer=desk.name, last=ready.last, address=context.peer(), **known)
             by_id = self.by_id.get(desk.name)
             yield from self._talk(desk, session, incoming) if by_id is None else _queries(by_id, session, incoming)
         except Refusal as refusal:

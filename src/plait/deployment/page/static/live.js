@@ -70,9 +70,9 @@ function showCards(s) {
   if (known) bar.value = s.phase === "done" ? 1 : Math.min(1, s.round / s.rounds_expected);
 }
 
-function party(p) {
+function party(p, done) {
   const row = make("tr"), state = make("td");
-  const [text, kind] = !p.here ? [`away${p.away >= 1 ? ` for ${span(p.away)}` : ""}`, p.late ? "late" : "wait"]
+  const [text, kind] = done && !p.here ? ["has its results", ""] : !p.here ? [`away${p.away >= 1 ? ` for ${span(p.away)}` : ""}`, p.late ? "late" : "wait"]
     : p.awaited > 1 ? [`its answer is awaited for ${span(p.awaited)}`, p.late ? "late" : "wait"] : ["connected", ""];
   state.append(make("span", text, { class: `badge ${kind}` }));
   row.append(make("th", p.name, { scope: "row" }), state, make("td", clock(p.since)),
@@ -81,7 +81,7 @@ function party(p) {
 }
 
 function showParties(s) {
-  const rows = s.parties.map(party);
+  const rows = s.parties.map((p) => party(p, s.phase === "done"));
   for (const name of s.local) {
     const row = make("tr"), state = make("td");
     state.append(make("span", "in this program", { class: "badge" }));

@@ -69,3 +69,13 @@ def test_every_package_says_what_is_public(package: str) -> None:
     homes = {name: found.__name__ if inspect.ismodule(found) else found.__module__ for name, found in objects.items()}
     here = {name for name, home in homes.items() if home.startswith(f"plait.{package}.")}
     assert set(said_to_be_public(package)) - {"privacy"} == here
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    homes: dict[str, list[str]] = {}
+    package = Path(plait.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path.relative_to(package).as_posix())
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}

@@ -19,8 +19,8 @@ def check_index(parts: Any, more: Mapping[str, Any] | None = None) -> None:
         if len(index) == len(first) and not index.equals(first):
             row = next((i for i in range(len(first)) if index[i] != first[i]), 0)
             raise InputError(
-                f"all tables must hold the same rows in the same order. Found row {row} named {first[row]!r} at "
-                f"{first_who} and {index[row]!r} at {who}. Sort both by one index, or, if the rows do match, give them "
+                f"all tables must hold the same rows in the same order. Found row {row} named '{first[row]}' at "
+                f"{first_who} and '{index[row]}' at {who}. Sort both by one index, or, if the rows do match, give them "
                 "without an index: table.reset_index(drop=True)."
             )
 

@@ -69,7 +69,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Curve:
+class MethodCurve:
     """The relative gap to the pooled optimum after every round of one method."""
 
     method: str
@@ -116,7 +116,7 @@ def train_references(tables: DemoTables) -> tuple[list[Score], float]:
     return scores, float(losses.mean() + ALPHA / 2 * (pooled.coef_**2).sum())
 
 
-def compare_methods(tables: DemoTables, optimum: float, rounds: int = 60) -> list[Curve]:
+def compare_methods(tables: DemoTables, optimum: float, rounds: int = 60) -> list[MethodCurve]:
     """Every method's way to the pooled optimum; one that diverges is shown as far as it went."""
     parts = {party: tables.train[:, columns] for party, columns in tables.parties.items()}
     curves = []
@@ -139,7 +139,7 @@ def compare_methods(tables: DemoTables, optimum: float, rounds: int = 60) -> lis
         except DivergedError:
             diverged = True
         gaps = tuple(max(r.objective / optimum - 1, _SMALLEST) for r in seen)
-        curves.append(Curve(name, gaps, diverged))
+        curves.append(MethodCurve(name, gaps, diverged))
     return curves
 
 

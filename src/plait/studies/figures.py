@@ -8,13 +8,13 @@ from typing import Any
 
 from plait._files import write_atomically
 from plait.errors import PlaitError, SettingError
-from plait.studies.demo import Curve, Score
+from plait.studies.demo import MethodCurve, Score
 
 _COLOURS = ("#0b6e4f", "#3066be", "#c8553d")
 _GREY, _INK = "#b8bcc2", "#2b2d33"
 
 
-def draw_demo(curves: Sequence[Curve], scores: Sequence[Score], path: Path) -> Path:
+def draw_demo(curves: Sequence[MethodCurve], scores: Sequence[Score], path: Path) -> Path:
     """Left, each method's way to the optimum; right, what each model costs on new rows."""
     figure = empty_figure(width=11, height=4.6)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
@@ -23,7 +23,7 @@ def draw_demo(curves: Sequence[Curve], scores: Sequence[Score], path: Path) -> P
     return save(figure, path)
 
 
-def _draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
+def _draw_curves(axes: Any, curves: Sequence[MethodCurve]) -> None:
     for curve, colour in zip(curves, _COLOURS, strict=False):
         rounds = range(1, len(curve.gaps) + 1)
         label = curve.method + (" (diverges)" if curve.diverged else "")

@@ -14,7 +14,7 @@ class ScoresRequest:
 
 
 @dataclass(frozen=True)
-class Score:
+class RowScore:
     """One row's score; null where a party gives none for it."""
 
     id: str
@@ -25,11 +25,11 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Scores:
+class RowScores:
     """One entry per id, in the order of the request, and the run whose model scored them."""
 
     run: str
-    scores: list[Score]
+    scores: list[RowScore]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Lines(Generic[Row]):
         self.chunks = chunks
 
 
-class Refusal(Exception):
+class HttpRefusal(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, status: HTTPStatus, reason: str, *parties: str) -> None:

@@ -19,12 +19,12 @@ from plait._version import __version__
 from plait.deployment.progress import Progress
 from plait.deployment.service.answers import (
     Health,
+    HttpRefusal,
     Lines,
     Problem,
     Readiness,
-    Refusal,
-    Score,
-    Scores,
+    RowScore,
+    RowScores,
     ScoresRequest,
     plain_answer,
 )
@@ -71,21 +71,21 @@ class Handlers:
         self._allowances: dict[tuple[str, int], Allowance] = {}
 
     @endpoint(Endpoint("POST", "/scores", _SCORING, open=False))
-    async def scores(self, asked: ScoresRequest, client: Client) -> Scores:
+    async def scores(self, asked: ScoresRequest, client: Client) -> RowScores:
         """Score rows by id, all parties together."""
         most = min(self.options.most_ids, MOST_IDS)
         if len(asked.ids) > most:
-            raise Refusal(_BAD, f"at most {most} ids in one request. Found {len(asked.ids)}. See /scores/batch.")
+            raise HttpRefusal(_BAD, f"at most {most} ids in one request. Found {len(asked.ids)}. See /scores/batch.")
         self._take(client, len(asked.ids))
         found = await self.panel.scores(asked.ids)
         self.counts.scored(client.name, len(asked.ids))
         return found
 
     @endpoint(Endpoint("POST", "/scores/batch", _SCORING, open=False))
-    async def batch(self, asked: list[BatchRow], client: Client) -> Lines[Score]:
+    async def batch(self, asked: list[BatchRow], client: Client) -> Lines[RowScore]:
         """Score many rows: one JSON object with an id per line comes in, one with its score per line goes out."""
         if absent := self.panel.absent:
-            raise Refusal(_AWAY, f"{', '.join(absent)} cannot be reached now. Try again.", *absent)
+            raise HttpRefusal(_AWAY, f"{', '.join(absent)} cannot be reached now. Try again.", *absent)
         self._take(client, len(asked))
         self.counts.scored(client.name, len(asked))
         return Lines(stream(self.panel, [row.id for row in asked]))
@@ -121,7 +121,7 @@ class Handlers:
         limit = self.options.per_minute if client is ANYBODY else client.per_minute
         allowance = self._allowances.setdefault((client.name, limit), Allowance(limit))
         if not allowance.take(count):
-            raise Refusal(_OFTEN, f"at most {limit} ids a minute for {client.name}. Found {count} more. Wait.")
+            raise HttpRefusal(_OFTEN, f"at most {limit} ids a minute for {client.name}. Found {count} more. Wait.")
 
 
 class Door:
@@ -154,13 +154,13 @@ class Door:
                 if not about.open:
                     client = self._client(request)
                 response = await _handled(handler, about, request, client)
-            except Refusal as refusal:
+            except HttpRefusal as refusal:
                 response = _refused(refusal, number)
             except ClientDisconnect:
-                response = _refused(Refusal(_BAD, "the request broke off."), number)
+                response = _refused(HttpRefusal(_BAD, "the request broke off."), number)
             except PlaitError as error:
                 self._progress.event("failed", {"request": number, "reason": plain(str(error), 500)})
-                response = _refused(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "see the log."), number)
+                response = _refused(HttpRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, "see the log."), number)
             finally:
                 counts.under_way -= 1
                 status = 500 if response is None else response.status_code
@@ -180,9 +180,9 @@ class Door:
         """Refuse what another site sends through somebody's browser."""
         host = re.sub(r":\d+$", "", request.headers.get("host", ""))
         if self._hosts is not None and host.lower() not in self._hosts:
-            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this service is {self._handlers.options.http}.")
+            raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, f"this service is {self._handlers.options.http}.")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Refusal(HTTPStatus.FORBIDDEN, "other sites may not ask here.")
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "other sites may not ask here.")
 
     def _client(self, request: Request) -> Client:
         if not len(self._tokens):
@@ -190,14 +190,14 @@ class Door:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         client = self._tokens.find(token.strip()) if kind.lower() == "bearer" else None
         if client is None:
-            raise Refusal(_WHO, "a valid token must come with the request: Authorization: Bearer TOKEN.")
+            raise HttpRefusal(_WHO, "a valid token must come with the request: Authorization: Bearer TOKEN.")
         return client
 
     async def _page(self, request: Request) -> Response:
         return HTMLResponse(PAGE)
 
     async def _nothing(self, request: Request, error: Exception) -> Response:
-        return _refused(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here. See /."), _number(request))
+        return _refused(HttpRefusal(HTTPStatus.NOT_FOUND, "there is nothing here. See /."), _number(request))
 
 
 async def _handled(handler: Any, about: Endpoint, request: Request, client: Client) -> Response:
@@ -219,26 +219,26 @@ async def _body(request: Request, kind: str, largest: int) -> bytes:
     """The body, which must be of this type (forms of other sites cannot send it), and not large, nor slow."""
     found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if found != kind:
-        raise Refusal(_KIND, f"the body must be {kind}.")
+        raise HttpRefusal(_KIND, f"the body must be {kind}.")
     length = request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > largest:
-        raise Refusal(_LARGE, f"the body must have a length, at most {largest >> 20} MiB.")
+        raise HttpRefusal(_LARGE, f"the body must have a length, at most {largest >> 20} MiB.")
     try:
         with anyio.fail_after(_LONGEST_BODY):
             return await request.body()
     except TimeoutError:
-        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, f"the body must come within {_LONGEST_BODY:g} s.") from None
+        raise HttpRefusal(HTTPStatus.REQUEST_TIMEOUT, f"the body must come within {_LONGEST_BODY:g} s.") from None
 
 
 def _read_ids(body: bytes) -> ScoresRequest:
     try:
         ids = json.loads(body)["ids"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise Refusal(_BAD, 'the body must be {"ids": ["...", ...]}.') from None
+        raise HttpRefusal(_BAD, 'the body must be {"ids": ["...", ...]}.') from None
     if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not ids:
-        raise Refusal(_BAD, "ids must be a list of texts.")
+        raise HttpRefusal(_BAD, "ids must be a list of texts.")
     if any("\ud800" <= character <= "\udfff" for text in ids for character in text):
-        raise Refusal(_BAD, "ids must be whole characters. Found half of one.")
+        raise HttpRefusal(_BAD, "ids must be whole characters. Found half of one.")
     return ScoresRequest(ids)
 
 
@@ -248,7 +248,7 @@ def _number(request: Request) -> str:
     return found if _REQUEST_ID.fullmatch(found) else secrets.token_hex(8)
 
 
-def _refused(refusal: Refusal, number: str) -> Response:
+def _refused(refusal: HttpRefusal, number: str) -> Response:
     problem = Problem(str(refusal), number, refusal.parties or None)
     response = _json(plain_answer(problem), refusal.status)
     if refusal.status is _WHO:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from plait.deployment.service.answers import Problem, Refusal, Scores, plain_answer
+from plait.deployment.service.answers import HttpRefusal, Problem, RowScores, plain_answer
 from plait.deployment.service.panel import Panel
 
 _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
@@ -32,17 +32,17 @@ def read_rows(body: bytes) -> list[BatchRow]:
         except (ValueError, KeyError, TypeError, RecursionError):
             found = None
         if not isinstance(found, str) or any("\ud800" <= c <= "\udfff" for c in found):
-            raise Refusal(HTTPStatus.BAD_REQUEST, f'line {number} must be {{"id": "..."}}. Found another text.')
+            raise HttpRefusal(HTTPStatus.BAD_REQUEST, f'line {number} must be {{"id": "..."}}. Found another text.')
         rows.append(BatchRow(found))
     if not rows:
-        raise Refusal(HTTPStatus.BAD_REQUEST, 'the body must hold one {"id": "..."} per line. Found none.')
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, 'the body must hold one {"id": "..."} per line. Found none.')
     return rows
 
 
 async def stream(panel: Panel, ids: list[str]) -> AsyncIterator[bytes]:
     """The scores as lines of JSON, in the order of the ids; an error is the last line."""
     starts = iter(range(0, len(ids), _CHUNK))
-    under_way: deque[asyncio.Task[Scores]] = deque()
+    under_way: deque[asyncio.Task[RowScores]] = deque()
     try:
         for start in starts:
             under_way.append(asyncio.create_task(panel.scores(ids[start : start + _CHUNK])))
@@ -50,7 +50,7 @@ async def stream(panel: Panel, ids: list[str]) -> AsyncIterator[bytes]:
                 yield _lines(await under_way.popleft())
         while under_way:
             yield _lines(await under_way.popleft())
-    except Refusal as refusal:
+    except HttpRefusal as refusal:
         yield (json.dumps(plain_answer(Problem(str(refusal), parties=refusal.parties))) + "\n").encode()
     finally:
         for task in under_way:
@@ -58,5 +58,5 @@ async def stream(panel: Panel, ids: list[str]) -> AsyncIterator[bytes]:
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
-def _lines(found: Scores) -> bytes:
+def _lines(found: RowScores) -> bytes:
     return "".join(json.dumps(plain_answer(score)) + "\n" for score in found.scores).encode()

@@ -14,7 +14,7 @@ from plait._types import Array
 from plait.deployment.job_file import Job
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score import LIMIT_REACHED, Scorers
-from plait.deployment.service.answers import Refusal, Score, Scores
+from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
 from plait.errors import ProtocolError, TransportError
 from plait.messages import Share
 from plait.transports.handshake import Query
@@ -26,7 +26,7 @@ _LONGEST_LOAD = 600.0  # seconds that parties may take to read their rows for an
 
 
 @dataclass(frozen=True)
-class Model:
+class ServedModel:
     """The coordinator's part of one run's model."""
 
     run: str
@@ -34,7 +34,7 @@ class Model:
     intercept: float
 
     @classmethod
-    def of(cls, folder: RunFolder) -> "Model":
+    def of(cls, folder: RunFolder) -> "ServedModel":
         status = folder.status
         return cls(status.run, status.started, float(folder.model()["intercept"]))
 
@@ -45,7 +45,7 @@ class Panel:
     Parameters
     ----------
     job : Job
-    model : Model
+    model : ServedModel
         The run that is used first.
     local : dict of Scorers
         The parties in this process, by name.
@@ -58,7 +58,7 @@ class Panel:
     """
 
     def __init__(
-        self, job: Job, model: Model, local: dict[str, Scorers], hub: Hub, decimals: int, silence: float
+        self, job: Job, model: ServedModel, local: dict[str, Scorers], hub: Hub, decimals: int, silence: float
     ) -> None:
         self.model = model
         self._job = job
@@ -79,22 +79,22 @@ class Panel:
         """The parties that are not here now."""
         return [name for name, here in self.present.items() if not here]
 
-    async def scores(self, ids: list[str]) -> Scores:
-        """Scores of these ids by all parties together; Refusal when one is away or has reached its limit."""
+    async def scores(self, ids: list[str]) -> RowScores:
+        """Scores of these ids by all parties together; HttpRefusal when one is away or has reached its limit."""
         model = self.model
         if absent := self.absent:
             raise away(*absent)
         try:
             query = Query(ids, model.run)
         except ProtocolError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+            raise HttpRefusal(HTTPStatus.BAD_REQUEST, str(error)) from None
         asked = {name: self._ask(name, query) for name in self._job.parties}
         shares = {name: await self._answer(name, future) for name, future in asked.items()}
-        return Scores(model.run, self._combined(model, ids, shares))
+        return RowScores(model.run, self._combined(model, ids, shares))
 
     async def load(self, folder: RunFolder) -> None:
         """Use another run from now on; requests that are under way end with the one before it."""
-        model = Model.of(folder)
+        model = ServedModel.of(folder)
         remote = [asyncio.wrap_future(desk.load(model.run)) for desk in self._hub.by_id.values()]
         for scorers in self._local.values():
             await asyncio.to_thread(scorers.load, model.run)
@@ -134,10 +134,12 @@ class Panel:
                 future.cancel()
                 raise away(name)
 
-    def _combined(self, model: Model, ids: Sequence[str], shares: dict[str, Share]) -> list[Score]:
+    def _combined(self, model: ServedModel, ids: Sequence[str], shares: dict[str, Share]) -> list[RowScore]:
         limited = [name for name, share in shares.items() if (share.scalars == LIMIT_REACHED).any()]
         if limited:
-            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"the limit of {_named(limited)} is reached. Wait.", *limited)
+            raise HttpRefusal(
+                HTTPStatus.TOO_MANY_REQUESTS, f"the limit of {_named(limited)} is reached. Wait.", *limited
+            )
         total = np.full(len(ids), model.intercept)
         for name in self._job.parties:
             vector = shares[name].vector
@@ -146,17 +148,17 @@ class Panel:
         probabilities = expit(total) if self._job.loss.classifies else None
         return [self._shown(i, name, total, probabilities, shares) for i, name in enumerate(ids)]
 
-    def _shown(self, i: int, id_: str, total: Array, probabilities: Array | None, shares: dict[str, Share]) -> Score:
+    def _shown(self, i: int, id_: str, total: Array, probabilities: Array | None, shares: dict[str, Share]) -> RowScore:
         missing = [name for name, share in shares.items() if share.scalars[i] > 0]
         if missing:
-            return Score(id_, None, missing=missing)
+            return RowScore(id_, None, missing=missing)
         score = round(float(total[i]), self._decimals)
-        return Score(id_, score, None if probabilities is None else round(float(probabilities[i]), self._decimals))
+        return RowScore(id_, score, None if probabilities is None else round(float(probabilities[i]), self._decimals))
 
 
-def away(*parties: str) -> Refusal:
+def away(*parties: str) -> HttpRefusal:
     """The answer while a party is not here."""
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"{_named(parties)} cannot be reached now. Try again.", *parties)
+    return HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, f"{_named(parties)} cannot be reached now. Try again.", *parties)
 
 
 def _named(parties: Sequence[str]) -> str:

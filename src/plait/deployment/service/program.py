@@ -12,7 +12,7 @@ from plait.deployment.score import SERVE, Scorer, Scorers, trained
 from plait.deployment.service.app import Door, Handlers
 from plait.deployment.service.connections import HttpServer, bind
 from plait.deployment.service.options import ServeOptions
-from plait.deployment.service.panel import Model, Panel
+from plait.deployment.service.panel import Panel, ServedModel
 from plait.deployment.service.tokens import Tokens, tokens_file
 from plait.errors import PlaitError
 from plait.privacy.policy import check_covered
@@ -32,7 +32,7 @@ def serve(
     tokens = Tokens(tokens_file(file))
     options.check_reach(bool(len(tokens)))
     folder = trained(job, file, run)
-    model, key = Model.of(folder), new_run()[1]
+    model, key = ServedModel.of(folder), new_run()[1]
     remote = tuple(name for name in job.parties if name != file.name)
     terms = Terms(
         remote, job.digest, SERVE, model.run, key, 0, "", job.coordinator.patience, by_id=True,

@@ -38,7 +38,9 @@ def make_folder(path: Path) -> Path:
             if not folder.exists():
                 folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"the folder {path} must be there, or can be made. Found: {error.strerror}.") from error
+        raise StorageError(
+            f"the folder {path} must be there, or can be made. Found: {error.strerror}. Make room, or correct it."
+        ) from error
     return path
 
 
@@ -47,7 +49,23 @@ def open_private(path: Path, mode: str) -> Any:
     try:
         return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
     except OSError as error:
-        raise StorageError(f"{path} must be writable. Found: {error.strerror}.") from error
+        raise StorageError(f"{path} must be writable. Found: {error.strerror}. Make room, or correct it.") from error
+
+
+def write_durably(file: Any, data: bytes, path: Path) -> None:
+    """Write to an open file and wait for the disk; StorageError where it does not take it."""
+    try:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise StorageError(f"{path} must be writable. Found: {error.strerror}. Make room, or correct it.") from error
+
+
+def mark(path: Path) -> None:
+    """An empty file whose being there says something."""
+    make_folder(path.parent)
+    open_private(path, "ab").close()
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,12 +11,18 @@ import itertools
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from plait.cli import main
 
 
-def arm(target: str, when: str, count: int) -> None:
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(target: str, when: str, count: int, act: Callable[[], None] = kill) -> None:
+    """Have something done before or after the n-th call of a function."""
     module, _, path = target.partition(":")
     owner: Any = importlib.import_module(module)
     *outer, last = path.split(".")
@@ -26,16 +32,16 @@ def arm(target: str, when: str, count: int) -> None:
     numbers = itertools.count(1)  # one step, even where several threads call at once
 
     @functools.wraps(original)
-    def fatal(*args: Any, **kwargs: Any) -> Any:
+    def counted(*args: Any, **kwargs: Any) -> Any:
         number = next(numbers)
         if number == count and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
         result = original(*args, **kwargs)
         if number == count and when == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
         return result
 
-    setattr(owner, last, fatal)
+    setattr(owner, last, counted)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plait._files import FILE_MODE
+from plait._files import mark
 from plait._version import __version__
 from plait.alignment.aligner import Aligner, Consent
 from plait.alignment.meeting import Meeting, Member
@@ -283,7 +283,7 @@ class CoordinatorAlignment:
         hub.wait_for_all(lambda absent, _: self._progress.say(f"waiting for {', '.join(absent)}"))
         relay = self._path / "relay"
         Meeting(members, self._job.alignment, relay).run(self._progress.say)
-        self._settled.touch(FILE_MODE)
+        mark(self._settled)
         shutil.rmtree(relay, ignore_errors=True)
 
     def _end(self, hub: Hub, near: list[AligningParty], finished: Finished, patience: float) -> None:

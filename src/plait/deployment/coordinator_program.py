@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plait._files import read_json, write_json
+from plait._files import mark, read_json, write_json
 from plait._threads import blas_threads
 from plait._types import Array
 from plait.alignment.aligner import Consent, agree
@@ -286,7 +286,7 @@ class _Run:
         return self.folder.checkpoint / f"told-{name}"
 
     def _mark_told(self, name: str) -> None:
-        self._told(name).touch()
+        mark(self._told(name))
 
     def _note(self, what: str, **facts: Any) -> None:
         self.audit.note(what, **facts)

@@ -108,7 +108,10 @@ class Journal:
         with self._changed:
             self._changed.wait_for(lambda: self._failure is not None or until())
             if self._failure is not None:
-                raise StorageError(f"the journal {self.path} must be writable. Found: {self._failure}.")
+                raise StorageError(
+                    f"the journal {self.path} must be writable. Found: {self._failure}. Make room, or correct it, and "
+                    "start again: the run resumes."
+                )
 
     def _work(self) -> None:
         while True:

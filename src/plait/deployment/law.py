@@ -15,7 +15,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from plait._files import make_folder, read_json, write_json
+from plait._files import make_folder, open_private, read_json, write_json
 from plait.data.arrow_tables import ParquetSource
 from plait.deployment.job_file import Job, PartyFile
 from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
@@ -149,11 +149,13 @@ class Tally:
     @contextmanager
     def _locked(self) -> Iterator[dict[str, int]]:
         try:
-            with self._path.with_suffix(".lock").open("ab") as lock:
+            with open_private(self._path.with_suffix(".lock"), "ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield self._read()
         except OSError as error:
-            raise StorageError(f"{self._path} must be writable. Found: {error.strerror}.") from error
+            raise StorageError(
+                f"{self._path} must be writable. Found: {error.strerror}. Make room, or correct it, and start again."
+            ) from error
 
     def _read(self) -> dict[str, int]:
         if not self._path.exists():

@@ -8,6 +8,7 @@ Digests of long messages take milliseconds, so a worker makes their lines, in or
 messages.
 """
 
+import contextlib
 import json
 import queue
 import threading
@@ -86,7 +87,8 @@ class AuditLog:
         self.catch_up()
         self._lines.put(None)
         self._worker.join()
-        self._file.close()
+        with contextlib.suppress(OSError):  # a line that the disk did not take has been told before
+            self._file.close()
 
     def _submit(self, write: Callable[[], None]) -> None:
         self._check()
@@ -96,7 +98,10 @@ class AuditLog:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise StorageError(f"the audit log {self._path} must be writable. Found: {self._failure}.")
+            raise StorageError(
+                f"the audit log {self._path} must be writable. Found: {self._failure}. Make room, or correct it, and "
+                "start again."
+            )
 
     def _work(self) -> None:
         while (write := self._lines.get()) is not None:

@@ -3,6 +3,7 @@
 One file per party, beside its party file.  A restart, a reconnection or a second program starts no new allowance.
 """
 
+import contextlib
 import sqlite3
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from plait._files import make_folder
+from plait._files import mark
 from plait.deployment.job_file import PartyFile
 from plait.deployment.settings import TrustOptions
 from plait.errors import StorageError
@@ -32,7 +33,7 @@ class ScoreLimits:
         self._path = path
         self._trust = trust
         self._lock = threading.Lock()
-        make_folder(path.parent)
+        mark(path)  # for the owner alone, and what SQLite puts beside it as well
         try:
             self._store = sqlite3.connect(path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
             self._store.execute("pragma journal_mode = wal")  # one write to the disk for each transaction
@@ -58,7 +59,14 @@ class ScoreLimits:
                 self._store.execute("commit")
                 return allowed
         except sqlite3.Error as error:
+            self._undo()
             raise self._unusable(error) from error
+
+    def _undo(self) -> None:
+        """Leave a transaction that the disk did not take, so that the next one can begin."""
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            if self._store.in_transaction:
+                self._store.execute("rollback")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -67,7 +75,8 @@ class ScoreLimits:
 
     def _unusable(self, error: sqlite3.Error) -> StorageError:
         return StorageError(
-            f"a party must count the scores that it gives, or it gives none. Found {self._path}: {error}."
+            f"a party must count the scores that it gives, or it gives none. Found {self._path}: {error}. "
+            "Make room, or restore it, and start again."
         )
 
     def _take(self, store: sqlite3.Connection, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:

@@ -67,7 +67,7 @@ class Desk:
         self._answer: Answer | None = None
         self._said = 0
         self._last = 0
-        self._asked = time.monotonic()
+        self._asked = self._put = time.monotonic()
         self._took: float | None = None
         self._finished: Finished | None = None
 
@@ -82,7 +82,7 @@ class Desk:
                 self._past.append(_Past(self._pending, self._answer))
             self._pending = Ask(seq, item, self._pending.seq if self._pending else 0)
             self._answer = None
-            self._asked = time.monotonic()
+            self._asked = self._put = time.monotonic()
             self.changed.notify_all()
 
     def remember(self, seq: int, item: Item, share: Share) -> None:
@@ -102,6 +102,7 @@ class Desk:
             self._last = last
             self._missed()
             self._session = session
+            self.failure = None  # who has come back can go on: a service outlives a party's full disk
             self.seen = self._asked = time.monotonic()
             self.changed.notify_all()
 
@@ -209,6 +210,12 @@ class Desk:
         with self.changed:
             waits = self.connected and self._pending is not None and self._answer is None
             return time.monotonic() - self._asked if waits else 0.0
+
+    def owed(self) -> float:
+        """For how many seconds the pending request has had no answer, however often the party left and came back."""
+        with self.changed:
+            waits = self._pending is not None and self._answer is None
+            return time.monotonic() - self._put if waits else 0.0
 
     def missing(self) -> float:
         """For how many seconds the party has been away."""

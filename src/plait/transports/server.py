@@ -31,6 +31,7 @@ _REMINDER = 15.0  # seconds after which the coordinator says again who is missin
 _GREETING = 20.0  # seconds from the first byte of a stream until a party has said who it is and what it brings
 _CONSENT = 86_400.0  # seconds that people may take to agree to an alignment: a day
 _STREAMS = 2  # open streams per party: one that works, one that takes its place after a broken connection
+_RETURNS = 4  # times the patience for one answer in all: a party may leave, come back, and compute, more than once
 _TOLD_REFUSALS = 16  # refusals that are noted one by one
 _UNNAMED = 8  # streams without a certificate that may be greeting at once
 
@@ -173,6 +174,11 @@ class Hub:
             raise MissingPartyError(
                 f"party {desk.name!r} must answer within {self._terms.patience:g} s (coordinator.patience). Found it "
                 "connected and silent. Start it again, then this coordinator: the run resumes."
+            )
+        if most_silent is None and desk.owed() > _RETURNS * self._terms.patience:
+            raise MissingPartyError(
+                f"party {desk.name!r} must answer within {_RETURNS * self._terms.patience:g} s, however often it comes "
+                "back. Found no answer. Start it again, then this coordinator: the run resumes."
             )
 
     def _converse(self, incoming: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from plait._files import write_atomically
+from plait._files import make_folder, open_private, write_atomically, write_durably
 from plait._hash_chain import START, canonical
 from plait.errors import PrivacyError
 
@@ -63,8 +63,8 @@ class HashChain:
     @contextmanager
     def locked(self) -> Iterator[list[ChainEntry]]:
         """Hold the lock and give the verified entries; an unfinished append is finished first."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("a") as lock:
+        make_folder(self.folder)
+        with open_private(self.folder / "lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             entries = self._recover()
             if self._watcher is not None:
@@ -120,12 +120,11 @@ class HashChain:
         return entries, b"\n".join(torn)
 
     def _write_line(self, entry: ChainEntry) -> None:
-        with self.path.open("a+b") as file:
+        line = self._line(entry)
+        with open_private(self.path, "a+b") as file:
             if file.tell() and not self._ends_a_line():
-                file.write(b"\n")
-            file.write(self._line(entry))
-            file.flush()
-            os.fsync(file.fileno())
+                line = b"\n" + line
+            write_durably(file, line, self.path)
 
     def _ends_a_line(self) -> bool:
         with self.path.open("rb") as file:

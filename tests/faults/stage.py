@@ -28,6 +28,7 @@ PATIENCE = 30  # seconds: longer than gRPC takes to notice a silent line (15 s)
 IDS = ["new3", "nobody", "new7"]
 _MOMENTS = {"aligning": 4, "training": 12, "scoring": 1, "serving": 1}
 _TARGETS = {"party": "plait.transports.client:_computed", "coordinator": "plait.transports.mailbox:Desk.deliver"}
+_SERVED = {"party": "plait.transports.client:_looked_up", "coordinator": "plait.transports.queries:QueryDesk.ask"}
 _LONGEST = 150.0  # seconds that a cell may take after its fault
 _DISK = "16m"  # of a party whose disk gets full
 
@@ -109,7 +110,8 @@ class Stage:
         control = self.control(name)
         for word in ("held", "go"):
             (control / word).unlink(missing_ok=True)
-        held = [str(control), _TARGETS[role], str(moment or 1_000_000)]
+        targets = _SERVED if self.phase == "serving" else _TARGETS
+        held = [str(control), targets[role], str(moment or 1_000_000)]
         command = [sys.executable, "-m", "tests.faults.held", *held, *self.command(name, fresh)]
         with (self.folder / f"{as_ or name}.log").open("ab") as log:
             self.programs[as_ or name] = subprocess.Popen(command, stdout=log, stderr=log, env=self._env(control))
@@ -207,8 +209,9 @@ class Stage:
             "    try:\n"
             "        c = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]), timeout=60)\n"
             "        c.request('POST', '/scores', sys.argv[2], {'Content-Type': 'application/json'})\n"
-            "        c.getresponse().read(); break\n"
-            "    except OSError: time.sleep(0.1)\n"
+            "        if c.getresponse().status == 200: break\n"
+            "    except (OSError, http.client.HTTPException): pass\n"
+            "    time.sleep(0.1)\n"
         )
         program = subprocess.Popen([sys.executable, "-c", code, str(self.http), json.dumps({"ids": IDS})])
         self.programs["client"] = program

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: browser fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
+.PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ test-all: $(VENV)/.installed
 # A million inputs for everything that reads bytes of peers, of disks and of people: about ten minutes on one core.
 fuzz: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m tests.fuzz.fuzzer 1000000
+
+# Ten faults in four phases at both sides: about half an hour. Finished cells are kept.
+faults: $(VENV)/.installed
+	$(TEST_ENV) $(BIN)/python -m tests.faults.table docs/threat-model.md .faults.json
 
 bench-transport: $(VENV)/.installed
 	$(BIN)/python benchmarks/transport.py --wan

@@ -29,6 +29,8 @@ MODULES_PAGE = ROOT / "docs" / "reference" / "modules.md"
 PACKAGE = ROOT / "src" / "plait"
 PARAMETER = re.compile(r"^(\w+) : (.+)\n((?:    .+\n?)+)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+THREATS_PAGE = ROOT / "docs" / "threat-model.md"
+THREATS = re.compile(r"(<!-- threats -->\n).*?(<!-- /threats -->)", re.DOTALL)
 PARITY = re.compile(r"(<!-- parity -->\n).*?(<!-- /parity -->)", re.DOTALL)
 
 
@@ -179,10 +181,25 @@ def write_parity() -> None:
     readme.write_text(text)
 
 
+def threats_table() -> str:
+    """One line for each threat that a test is marked with, `pytest.mark.threat(who, what, stopped_by)`."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for item in ast.walk(ast.parse(path.read_text())):
+            for mark in getattr(item, "decorator_list", []):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.threat":
+                    lines.setdefault(tuple(ast.literal_eval(each) for each in mark.args), []).append(item.name)
+    rows = [
+        f"| {' | '.join(threat)} | {', '.join(f'`{t}`' for t in tests)} |" for threat, tests in sorted(lines.items())
+    ]
+    return "\n".join(["| who | what they try | what stops it | test |", "|---|---|---|---|", *rows]) + "\n"
+
+
 def main(options: list[str]) -> int:
     if "--parity" in options:
         write_parity()
     pages = {CLI_PAGE: cli_page(), SETTINGS_PAGE: settings_page(), MODULES_PAGE: modules_page()}
+    pages[THREATS_PAGE] = THREATS.sub(lambda m: m[1] + threats_table() + m[2], THREATS_PAGE.read_text())
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" not in options:
         for path in stale:

@@ -47,6 +47,7 @@ def attacked(job: Job, script: object, phase: str = "fit", run: str = RUN, raw_w
     return said
 
 
+@pytest.mark.threat("coordinator", "more broadcasts than the job has rounds", "the party counts exchanges of a run")
 def test_more_chosen_broadcasts_than_the_job_has_rounds_are_not_answered(jobs: JobMaker) -> None:
     job, answers = jobs(**L1), []
 
@@ -65,6 +66,7 @@ def test_more_chosen_broadcasts_than_the_job_has_rounds_are_not_answered(jobs: J
     assert "the job allows 21 exchanges in one run" in said
 
 
+@pytest.mark.threat("coordinator", "the same over many runs", "`trust.max_rounds`, over all runs on the data file")
 def test_a_party_counts_its_answers_over_all_runs_on_its_data(jobs: JobMaker) -> None:
     job, answers = jobs(**L1), []
     shop = job.folder / "shop.toml"
@@ -86,6 +88,7 @@ def test_a_party_counts_its_answers_over_all_runs_on_its_data(jobs: JobMaker) ->
     assert "raise trust.max_rounds" in said
 
 
+@pytest.mark.threat("coordinator", "vectors that are no gradient of the loss", "range, and for labels -1/+1 the signs")
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -112,6 +115,7 @@ def test_a_broadcast_that_no_honest_coordinator_sends_is_not_answered(
     assert re.search(why, said), said
 
 
+@pytest.mark.threat("coordinator", "vectors that are no gradient of the loss", "range, and for labels -1/+1 the signs")
 def test_a_gradient_whose_signs_change_is_not_answered(jobs: JobMaker) -> None:
     job, answers = jobs(**L1), []
 
@@ -123,6 +127,33 @@ def test_a_gradient_whose_signs_change_is_not_answered(jobs: JobMaker) -> None:
     assert [isinstance(answer, Share) for answer in answers] == [True, False]
 
 
+@pytest.mark.threat(
+    "coordinator", "gradients so small that one column moves", "no share of fewer than `trust.min_columns` columns"
+)
+def test_a_share_of_a_single_column_is_not_sent(jobs: JobMaker) -> None:
+    """Gradients get smaller until few columns are worth their L1 penalty: the last one would be shown as it is."""
+    job, shares = jobs(**L1), []
+
+    def script(talk: Talk) -> None:
+        low, high = 0.0, 1.0
+        for seq in range(1, 20):
+            none = (0.0,) * (seq > 1)
+            scale = (low + high) / 2
+            answer = talk.ask(Broadcast(seq, scale * gradient(), orders(coefficients=none, gram=none)), seq)
+            if not isinstance(answer, Share) or answer.vector is None:
+                return
+            low, high = (low, scale) if np.abs(answer.vector).max() > 0 else (scale, high)
+            shares.append(answer.vector)
+
+    said = attacked(job, script)
+    assert "a share must be made of 2 columns or more" in said
+    columns = np.loadtxt(job.folder / "shop.csv", delimiter=",", skiprows=1, usecols=(1, 2, 3, 4))
+    moved = [share for share in shares if np.abs(share).max() > 0]
+    assert moved
+    assert all(abs(np.corrcoef(share, column)[0, 1]) < 0.999999 for share in moved for column in columns.T)
+
+
+@pytest.mark.threat("coordinator", "a run named by a path", "names of runs have one form")
 @pytest.mark.parametrize("name", ["/tmp/elsewhere", "../../elsewhere", "..", "a\0b", "20260101-120000-0a1b2c/../x", ""])
 def test_a_run_named_by_a_path_is_refused_and_nothing_is_written(jobs: JobMaker, name: str) -> None:
     job = jobs(**L1)
@@ -147,6 +178,7 @@ def test_a_gap_in_the_exchanges_is_noticed_before_the_next_answer(jobs: JobMaker
     assert not isinstance(answers[1], Share)
 
 
+@pytest.mark.threat("coordinator", "terminal escapes in a reason", "control characters are replaced")
 def test_what_the_coordinator_says_cannot_steer_the_terminal(jobs: JobMaker) -> None:
     job = jobs(**L1)
 
@@ -171,6 +203,11 @@ def test_a_party_that_came_to_train_gives_no_scores_and_aligns_nothing(jobs: Job
         assert "this party is here to fit" in attacked(job, script)
 
 
+@pytest.mark.threat(
+    "coordinator",
+    "2e7 models in one message; asks and never reads",
+    "numbers of a message are bounded; few answers wait",
+)
 def test_a_coordinator_that_asks_and_never_reads_does_not_fill_the_memory(jobs: JobMaker) -> None:
     job = jobs(**L1)
 
@@ -194,6 +231,11 @@ ALIGNED: dict[str, object] = {
 }
 
 
+@pytest.mark.threat(
+    "coordinator",
+    "invented sets, sets of one id, repeated elements",
+    "sets are those of the job, at least `min_rows` each, elements differ",
+)
 @pytest.mark.parametrize(
     ("sizes", "why"),
     [
@@ -219,6 +261,7 @@ def test_sets_that_are_not_those_of_the_job_are_refused(jobs: JobMaker, sizes: d
     assert before <= set(job.folder.rglob("*"))
 
 
+@pytest.mark.threat("coordinator", "more places traced than were agreed on", "each place is led back once")
 def test_places_beyond_those_agreed_on_are_not_led_back(jobs: JobMaker) -> None:
     """100 are agreed on; every further question is about other places."""
     from plait.alignment import group

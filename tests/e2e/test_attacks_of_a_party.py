@@ -33,6 +33,9 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.threat(
+    "party", "shares of another shape, format, round or size", "checked before they are kept; a resumed run is sound"
+)
 @pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
 def test_a_wrong_share_ends_the_run_by_name_and_a_resumed_one_is_sound(jobs: JobMaker, changes: dict[str, Any]) -> None:
     job = jobs(**OPTIONS)
@@ -54,6 +57,9 @@ def test_a_wrong_share_ends_the_run_by_name_and_a_resumed_one_is_sound(jobs: Job
     assert job.result() == jobs.undisturbed(**OPTIONS)
 
 
+@pytest.mark.threat(
+    "outsider with a certificate", "silent streams", "refused before greeting; two streams per name; 20 s to greet"
+)
 def test_silent_streams_of_an_outsider_do_not_lock_out_the_parties(jobs: JobMaker) -> None:
     job = jobs(**{**OPTIONS, "patience": 60})
     folder = Folder(job.folder / "certs")
@@ -82,6 +88,7 @@ def test_an_outsider_is_told_that_the_job_does_not_name_it(jobs: JobMaker) -> No
     assert "the job names the parties shop" in said.reason
 
 
+@pytest.mark.threat("party", "connected and silent, or trickling", "`coordinator.patience` for one answer")
 @pytest.mark.parametrize("way", ["silent", "trickling"])
 def test_a_party_that_stays_and_does_not_answer_ends_by_the_coordinators_patience(jobs: JobMaker, way: str) -> None:
     job = jobs(**OPTIONS)
@@ -98,6 +105,7 @@ def test_a_party_that_stays_and_does_not_answer_ends_by_the_coordinators_patienc
     assert "shop" in job.log("bank")
 
 
+@pytest.mark.threat("party", "floods of stale frames", "the first one ends the stream")
 def test_a_flood_of_stale_answers_is_not_logged(jobs: JobMaker) -> None:
     job = jobs(**OPTIONS)
     job.start("bank")
@@ -113,6 +121,9 @@ def test_a_flood_of_stale_answers_is_not_logged(jobs: JobMaker) -> None:
     assert written < 500_000
 
 
+@pytest.mark.threat(
+    "outsider with a stolen key", "takes part", "`plait cert revoke`; the list is read at every handshake"
+)
 def test_a_revoked_certificate_is_refused_by_a_running_coordinator_and_others_go_on(jobs: JobMaker) -> None:
     job = jobs(**{**OPTIONS, "patience": 30})
     job.start("bank")

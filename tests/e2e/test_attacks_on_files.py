@@ -43,6 +43,9 @@ def resumed(job: Job) -> list[int]:
     return [job.wait(name, 90) for name in job.parties]
 
 
+@pytest.mark.threat(
+    "the disk itself", "forgets records, gives an older copy", "every request names the one before it; checksums"
+)
 @pytest.mark.parametrize("lost", [1, 3, 9])
 def test_a_party_that_lost_its_last_records_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, lost: int) -> None:
     job = jobs(**OPTIONS)
@@ -59,6 +62,9 @@ def test_a_party_that_lost_its_last_records_ends_with_the_same_bits_or_the_remed
         assert "start over" in job.log("shop") + job.log("bank")
 
 
+@pytest.mark.threat(
+    "the disk itself", "forgets records, gives an older copy", "every request names the one before it; checksums"
+)
 @pytest.mark.parametrize("who", ["shop", "coordinator"])
 def test_an_older_copy_of_a_folder_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, who: str) -> None:
     job = jobs(**OPTIONS)
@@ -80,6 +86,9 @@ def test_an_older_copy_of_a_folder_ends_with_the_same_bits_or_the_remedy(jobs: J
         assert "start over" in job.log("shop") + job.log("bank")
 
 
+@pytest.mark.threat(
+    "the file of data", "columns exchanged before a restart", "the checksum covers indices, columns and ids"
+)
 def test_exchanged_columns_of_a_sparse_table_are_other_data() -> None:
     rng = np.random.default_rng(0)
     matrix = sp.csr_matrix((rng.random((50, 4)) < 0.3).astype(float))
@@ -111,6 +120,7 @@ def test_a_flipped_size_in_a_journal_takes_no_memory(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.threat("local user", "reads files", "0600 and 0700")
 def test_everything_that_a_run_writes_is_for_its_owner_alone(jobs: JobMaker) -> None:
     before = os.umask(0o022)
     try:
@@ -126,6 +136,7 @@ def test_everything_that_a_run_writes_is_for_its_owner_alone(jobs: JobMaker) -> 
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
+@pytest.mark.threat("a second program", "writes into the same folder", "one lock per run folder")
 def test_predict_beside_serve_is_refused_and_breaks_no_log(jobs: JobMaker) -> None:
     job = jobs(rounds=5, rows=400)
     for name in job.parties:
@@ -155,6 +166,9 @@ def _differs(one: dict[str, object], other: dict[str, object]) -> bool:
     return one["format"] == other["format"] and kept[0] != kept[1]
 
 
+@pytest.mark.threat(
+    "the disk itself", "forgets records, gives an older copy", "every request names the one before it; checksums"
+)
 @pytest.mark.parametrize("name", ["weights.json", "model.json", "preparation.json"])
 def test_a_damaged_model_is_not_used(jobs: JobMaker, name: str) -> None:
     job = jobs(rounds=3, rows=200)
@@ -175,6 +189,11 @@ def test_a_damaged_model_is_not_used(jobs: JobMaker, name: str) -> None:
         read.get(name, lambda: preparation.load(path.parent))()
 
 
+@pytest.mark.threat(
+    "whoever leaves files on the disk",
+    "a transformer that runs code",
+    "a fixed list of types, read before anything is loaded",
+)
 def test_a_stored_transformer_names_no_types_of_its_own(tmp_path: Path) -> None:
     from sklearn.preprocessing import FunctionTransformer, QuantileTransformer
     from skops import io as skops

@@ -50,6 +50,11 @@ def is_alive(port: int) -> bool:
     return status == 200 and len(answer["scores"]) == 2  # type: ignore[arg-type]
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "huge ids, half requests, forms and names of other sites",
+    "sizes, 512 connections of which half requests give way, 10 s for a head, 60 s for a body, JSON only, own hosts",
+)
 def test_no_request_ends_the_service(service: tuple[Job, int]) -> None:
     job, port = service
     assert is_alive(port)
@@ -64,12 +69,22 @@ def test_no_request_ends_the_service(service: tuple[Job, int]) -> None:
     assert "Traceback" not in job.log("serve-bank") + job.log("serve-shop")
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "huge ids, half requests, forms and names of other sites",
+    "sizes, 512 connections of which half requests give way, 10 s for a head, 60 s for a body, JSON only, own hosts",
+)
 def test_a_form_of_another_site_is_not_answered(service: tuple[Job, int]) -> None:
     _, port = service
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         assert post(port, b'{"ids": ["r1"]}', {"Content-Type": kind})[0] == 415
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "huge ids, half requests, forms and names of other sites",
+    "sizes, 512 connections of which half requests give way, 10 s for a head, 60 s for a body, JSON only, own hosts",
+)
 def test_half_sent_requests_leave_room_for_whole_ones(service: tuple[Job, int]) -> None:
     job, port = service
     with ExitStack() as stack:
@@ -81,6 +96,11 @@ def test_half_sent_requests_leave_room_for_whole_ones(service: tuple[Job, int]) 
     assert is_alive(port)
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "huge ids, half requests, forms and names of other sites",
+    "sizes, 512 connections of which half requests give way, 10 s for a head, 60 s for a body, JSON only, own hosts",
+)
 def test_half_sent_requests_keep_nobody_out(service: tuple[Job, int]) -> None:
     _, port = service
     with ExitStack() as stack:
@@ -90,6 +110,11 @@ def test_half_sent_requests_keep_nobody_out(service: tuple[Job, int]) -> None:
         assert is_alive(port), "while they hang"
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "huge ids, half requests, forms and names of other sites",
+    "sizes, 512 connections of which half requests give way, 10 s for a head, 60 s for a body, JSON only, own hosts",
+)
 def test_another_name_of_this_machine_is_not_answered(service: tuple[Job, int]) -> None:
     """A page whose name leads to this machine (DNS rebinding) gets nothing; nor does another site's script."""
     _, port = service

@@ -11,6 +11,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pytest
+
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.progress import Silent
 
@@ -171,6 +173,11 @@ def test_100000_ids_stream(jobs: JobMaker) -> None:
     assert lines[7] == lines[1007] == served.scores("n7")[1]["scores"][0]  # type: ignore[index]
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "asks without leave, or too often",
+    "bearer tokens, a limit for each; TLS and tokens beyond this machine",
+)
 def test_tokens_tls_limits_and_what_operators_see(jobs: JobMaker) -> None:
     job = unlimited(jobs)
     run = train(job)
@@ -222,6 +229,11 @@ def test_tokens_tls_limits_and_what_operators_see(jobs: JobMaker) -> None:
     assert [job.wait("serve-bank"), job.wait("serve-shop")] == [0, 0]
 
 
+@pytest.mark.threat(
+    "HTTP client",
+    "asks without leave, or too often",
+    "bearer tokens, a limit for each; TLS and tokens beyond this machine",
+)
 def test_a_service_beyond_this_machine_needs_tls_and_tokens(jobs: JobMaker) -> None:
     job = unlimited(jobs)
     train(job)

@@ -195,7 +195,7 @@ class Stage:
             connection.request("POST", "/scores", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             text = answer.read().decode()
-            return text if answer.status == 200 else None
+            return json.dumps(json.loads(text)["scores"]) if answer.status == 200 else None
         except (OSError, http.client.HTTPException):
             return None
         finally:

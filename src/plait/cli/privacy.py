@@ -13,6 +13,7 @@ from rich.table import Table
 from plait.errors import SettingError
 
 if TYPE_CHECKING:
+    from plait._types import Array
     from plait.studies.privacy_preview import Sample
 
 app = typer.Typer(
@@ -186,7 +187,8 @@ def attack(
     """Attack real runs, unprotected and under each protection, and show what was recovered.
 
     A helper tries to read the labels off what it receives. The coordinator tries to learn the helper's column space,
-    and with 60 known rows to reconstruct all others, from what it receives.
+    and with 60 known rows to reconstruct all others, from what it receives. Last, a coordinator that does not train
+    chooses its broadcasts to read single columns, while the helper keeps more and more of its rules.
     """
     from plait.studies.attack_study import measure, settings
     from plait.studies.figures import pictures_can_be_drawn
@@ -202,11 +204,26 @@ def attack(
     _out.print(table)
     majority = max(sample.labels.mean(), 1 - sample.labels.mean())
     _out.print(f"Always guessing the commoner label is right in {majority:.1%}.", highlight=False)
+    _show_chosen(helper)
     if pictures_can_be_drawn():
         picture = draw_exposures(found, output / "attacks.png")
         _out.print(f"As a picture: {picture}", highlight=False, soft_wrap=True)
     else:
         _out.print("For a picture: pip install 'plait[plots]'", markup=False, highlight=False)
+
+
+def _show_chosen(helper: "Array") -> None:
+    """What a coordinator reads that chooses its broadcasts."""
+    from plait.studies.chosen_broadcasts import MOST_COLUMNS, median_of, rules
+
+    headings = ("the helper's penalty and rules", "columns", "column space", "answers", "ended by")
+    table = _table("What chosen broadcasts read", *headings)
+    count = min(MOST_COLUMNS, helper.shape[1])
+    for rule in rules():
+        found = median_of(helper, rule)
+        by = "the helper" if found.ended else "its limit" if found.answers == rule.rounds else "the attacker"
+        table.add_row(rule.name, f"{found.columns} of {count}", f"{found.space:.0%}", str(found.answers), by)
+    _out.print(table)
 
 
 @app.command()

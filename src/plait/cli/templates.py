@@ -75,7 +75,7 @@ one_hot = {one_hot}
 # transform = ["orders"]         # the number columns that it is applied to; empty for all
 
 [trust]
-min_columns = 2                  # with fewer columns this party refuses to start: what it sends would show them
+min_columns = 2                  # what it sends is made of so many columns or more: fewer would be shown as they are
 max_rounds = 1000                # rounds that it answers on these data, over all jobs and runs; 0 for no limit
 max_alignments = 20              # alignments that it takes part in with these ids, over all runs; 0 for no limit
 max_queries = 1000               # scores that it gives per minute, to a service and in batches; 0 for no limit

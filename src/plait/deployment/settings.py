@@ -191,7 +191,8 @@ class TrustOptions:
     Parameters
     ----------
     min_columns : int, default=2
-        A party with fewer columns refuses to start: one column times a number is sent as it is.
+        A party with fewer columns refuses to start, and a share made of fewer is not sent: a vector that is one column
+        times a number shows that column.
     max_rounds : int, default=1000
         Rounds that this party answers on its data, over all jobs and runs; 0 for no limit.
     max_alignments : int, default=20

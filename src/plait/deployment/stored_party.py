@@ -14,9 +14,10 @@ from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
 from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
-from plait.deployment.party_privacy import admit, mechanism_of, spec_at
+from plait.deployment.party_privacy import admit, guaranteed, mechanism_of, spec_at
 from plait.deployment.run_folder import RunFolder, Status
-from plait.errors import ProtocolError, StorageError
+from plait.deployment.settings import TrustOptions
+from plait.errors import PrivacyError, ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
 from plait.problem.features import Features
 from plait.training.assembly import assemble_party
@@ -68,12 +69,14 @@ class StoredParty:
         rows: Rows,
         ids: str,
         tally: Tally | None,
-        max_rounds: int = 0,
+        trust: TrustOptions,
     ) -> None:
         lasting = tally is not None  # who counts is a program of its own, and must survive its end
         self._clip = mechanism_of(job, party.name).row_bound
         self._tally = tally
-        self._max_rounds = max_rounds
+        self._trust = trust
+        self._least = trust.min_columns if lasting and not guaranteed(job, party.name) else 0
+        """Columns that a share must be made of, where it leaves this process without noise."""
         self._most = most_exchanges(job, party.method, len(rows.ids))
         self.agreement: Agreement = training_agreement(job, party.method, len(rows.ids))
         self._party = party
@@ -124,6 +127,7 @@ class StoredParty:
             self._count()
             self._audit.message("received", _PEER, seq, broadcast)
         share = self._same(seq, self._step(seq, broadcast))
+        self._need_width(share)
         self._journal.append(seq, self._record(broadcast))
         if seq not in self._sent:
             self._audit.message("sent", _PEER, seq, share)
@@ -132,6 +136,16 @@ class StoredParty:
             snapshot = Snapshot(self._last, self._recent, self._party.state)
             self._journal.replace_behind(lambda: self._write(snapshot))
         return share
+
+    def _need_width(self, share: Share) -> None:
+        """A share of one column is that column, times a number: PrivacyError, and it does not leave."""
+        least = self._least
+        if least and share.vector is not None and 0 < (shown := self._party.shown) < least:
+            raise PrivacyError(
+                f"a share must be made of {least} columns or more (trust.min_columns). Found one of {shown}: it would "
+                "show them as they are. Nothing was sent. A weaker L1 penalty keeps more columns. If the coordinator "
+                "may see them, lower trust.min_columns in the party file."
+            )
 
     def _repeated(self, seq: int, broadcast: Broadcast) -> Share:
         """What was answered before, to the same question."""
@@ -165,7 +179,7 @@ class StoredParty:
                 f"the job allows {self._most} exchanges in one run. Found one more asked for. Nothing was answered."
             )
         if self._tally is not None:
-            self._tally.spend("rounds", 1, self._max_rounds, _MORE_ROUNDS)
+            self._tally.spend("rounds", 1, self._trust.max_rounds, _MORE_ROUNDS)
 
     def repeat(self, seq: int, broadcast: Broadcast) -> Share:
         """Repeat a step that was taken before a restart, for a party that keeps no checkpoint."""
@@ -275,4 +289,4 @@ def open_party(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lastin
     folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum, settings=settings))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
     tally = Tally(file) if lasting else None
-    return StoredParty(job, party, folder, rows, ids, tally, file.trust.max_rounds)
+    return StoredParty(job, party, folder, rows, ids, tally, file.trust)

@@ -109,6 +109,10 @@ class PartySide(ABC):
     def weights(self, state: Any) -> Array:
         """The party's part of the model, (d,)."""
 
+    def shown(self, state: Any) -> int:
+        """How many columns the vector of the last share is made of."""
+        return int(np.count_nonzero(self.weights(state)))
+
 
 class CoordinatorSide(ABC):
     """The coordinator's half of a method."""

@@ -60,6 +60,11 @@ class Party:
         self._side.check(self._standing.state, self._standing.line.hear(broadcast)[1])
 
     @property
+    def shown(self) -> int:
+        """How many columns the vector of the last share is made of."""
+        return self._side.shown(self._standing.state)
+
+    @property
     def state(self) -> Any:
         """All that changes from message to message."""
         return self._standing

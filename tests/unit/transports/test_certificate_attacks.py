@@ -32,6 +32,11 @@ def sign(file: Path, folder: Folder, *more: str) -> tuple[int, str]:
     return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
+@pytest.mark.threat(
+    "requester of a certificate",
+    "the label party's name, or one that exists",
+    "refused; the fingerprint is compared before signing",
+)
 def test_a_request_with_the_authoritys_own_name_is_refused_and_nothing_is_overwritten(
     bank: Folder, tmp_path: Path
 ) -> None:

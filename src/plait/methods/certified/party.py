@@ -104,6 +104,9 @@ class CertifiedParty(PartySide):
             return state.x
         return np.where(np.abs(state.x) <= _ROUNDED_ZERO * np.abs(state.x).max(initial=0.0), 0.0, state.x)
 
+    def shown(self, state: CertifiedPartyState) -> int:
+        return int(np.count_nonzero(state.target if state.rounded else state.direction))
+
     def check(self, state: CertifiedPartyState, broadcast: Broadcast) -> None:
         begun = state.first is not None
         basis = len(self._basis(state).rows) if begun else 0

@@ -78,6 +78,9 @@ class SubspaceParty(PartySide):
     def weights(self, state: PartyState) -> Array:
         return state.x
 
+    def shown(self, state: PartyState) -> int:
+        return int(np.count_nonzero(state.direction))
+
     def check(self, state: PartyState, broadcast: Broadcast) -> None:
         begun = state.first is not None
         steps = len(state.steps) + 1 if begun else 0

@@ -53,7 +53,7 @@ def lost_records(stage: Stage, role: str) -> None:
     stage.start_held(role)
     for name in ("bank", "shop"):
         stage.kill(name)
-    for path in stage.run_folder(ROLES[role]).rglob("*"):
+    for path in list(stage.disk(ROLES[role]).rglob("*")):
         if path.name == "journal":
             _shorten_journal(path)
         elif path.name == "audit.jsonl":

@@ -102,7 +102,8 @@ class _Victim:
 
 def attack(columns: Array, under: PartyRules, seed: int) -> ColumnsRead:
     """Read as many columns (N, d) as the party's rules let through."""
-    rng, victim, read = np.random.default_rng(seed), _Victim(columns, under), []
+    rng, victim = np.random.default_rng(seed), _Victim(columns, under)
+    read: list[Array] = []
     signs = rng.choice([-1.0, 1.0], columns.shape[0])
     try:
         while len(read) < columns.shape[1]:

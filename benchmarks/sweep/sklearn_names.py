@@ -39,6 +39,8 @@ def _train(model: Any, vertical: Any, X: Any, y: Any, sample_weight: Any) -> Any
     """Fit the plait estimator and take over what it found."""
     if getattr(model, "precompute", False) is not False:
         raise Lacking("precompute")
+    if getattr(model, "max_iter", None) == 0:
+        raise Lacking("a model before its first round")
     width = np.shape(X)[1] if len(np.shape(X)) == 2 else 1
     vertical.set_params(parties=min(_PARTIES, max(width, 1)), warm_start=getattr(model, "warm_start", False))
     if getattr(model, "tol", None):
@@ -190,6 +192,8 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     if report.when == "call":
         error = call.excinfo
         words = "" if error is None else f"{error.typename}: {str(error.value).strip().splitlines()[:1]}"
+        if error is not None and Lacking.__name__ in str(error.value):  # a grid has failed for want of a feature
+            words = f"{Lacking.__name__}: {words}"
         with Path(os.environ["PLAIT_SKLEARN"]).open("a") as lines:
             line = {"test": item.nodeid, "outcome": report.outcome, "touched": item.nodeid in _touched, "words": words}
             lines.write(json.dumps(line) + "\n")

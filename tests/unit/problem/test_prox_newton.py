@@ -7,7 +7,7 @@ import pytest
 
 import plait
 from plait.problem.penalties import Penalty
-from plait.problem.prox_newton import CompositeProblem, Quadratic
+from plait.problem.prox_newton import CompositeProblem, Quadratic, _solve
 
 WIDTH = 12
 GROUPS = [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 4, 4]
@@ -129,3 +129,15 @@ def test_no_data_at_all_leaves_the_penalty_alone(name: str) -> None:
     x = problem.solve(np.zeros(WIDTH), 1.0, np.full(WIDTH, 0.1), 1e-11)
     assert np.isfinite(x).all()
     assert penalty.value(x) <= penalty.value(penalty.prox(np.full(WIDTH, 0.1), 1e-9)) + 1e-12
+
+
+def test_a_singular_system_has_its_least_solution_and_says_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    nearly = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-16]])
+    np.testing.assert_allclose(_solve(nearly, np.array([2.0, 2.0])), [1.0, 1.0])
+    np.testing.assert_allclose(_solve(np.diag([2.0, 0.0]), np.array([4.0, 0.0])), [2.0, 0.0], atol=1e-15)
+    assert not recwarn.list
+
+
+def test_a_system_with_missing_numbers_has_no_finite_solution() -> None:
+    assert np.isnan(_solve(np.array([[np.nan, 0.0], [0.0, 1.0]]), np.ones(2))).all()
+    assert np.isnan(_solve(np.array([[np.inf, 0.0], [0.0, 1.0]]), np.ones(2))).any()

@@ -5,16 +5,8 @@ and take factors: `L1(1e-3) + 2 * L2(1e-4) + NonNegative()`.  What has no closed
 written, not when it is used.
 """
 
-from plait.problem.penalties.base import (
-    DEFAULT_ALPHA,
-    Combined,
-    FeasibleSet,
-    Groups,
-    Parabola,
-    Penalty,
-    Shape,
-    Step,
-)
+from plait.problem.penalties.base import DEFAULT_ALPHA, Combined, FeasibleSet, Penalty, Shape, Step
+from plait.problem.penalties.forms import Groups, Parabola
 from plait.problem.penalties.groups import GroupLasso, SparseGroupLasso
 from plait.problem.penalties.log import LogPenalty
 from plait.problem.penalties.norms import L1, L2, ElasticNet, NoPenalty

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from plait._checks import need_type, need_types
 from plait._types import Array
 from plait.errors import InputError, SettingError
-from plait.problem.penalties.base import FeasibleSet, Groups, Parabola, Shape, Step, chain, need_non_negative
+from plait.problem.penalties.base import FeasibleSet, Shape, Step, chain, need_non_negative
+from plait.problem.penalties.forms import Groups, Parabola
 from plait.problem.penalties.norms import L1
 
 

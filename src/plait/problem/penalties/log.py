@@ -7,7 +7,8 @@ import numpy as np
 from plait._checks import need_types
 from plait._types import Array
 from plait.errors import SettingError
-from plait.problem.penalties.base import DEFAULT_ALPHA, FeasibleSet, Parabola, Shape, Step, need_non_negative
+from plait.problem.penalties.base import DEFAULT_ALPHA, FeasibleSet, Shape, Step, need_non_negative
+from plait.problem.penalties.forms import Parabola
 from plait.problem.scalar_roots import cauchy_hessian, cauchy_minima, half_log
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from plait._checks import need_types
 from plait._types import Array
 from plait.errors import SettingError
-from plait.problem.penalties.base import DEFAULT_ALPHA, Parabola, Penalty, Shape, Step, need_non_negative
+from plait.problem.penalties.base import DEFAULT_ALPHA, Penalty, Shape, Step, need_non_negative
+from plait.problem.penalties.forms import Parabola
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""A loss with its kinks rounded off."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from plait._types import Array
+from plait.problem.losses.base import Loss
+
+
+@dataclass(frozen=True)
+class Envelope(Loss):
+    """A loss rounded off:  min over s of  loss(s; y) + (rho/2)(z + shift - s)^2,  shift (N,) one per row."""
+
+    base: Loss
+    rho: float
+    shift: Array
+    curvature: ClassVar[None] = None
+
+    def copy(self, z: Array, y: Array) -> Array:
+        """The minimising s."""
+        return self.base.prox(z + self.shift, np.full(z.shape, 1 / self.rho), y)
+
+    def value(self, z: Array, y: Array) -> Array:
+        s = self.copy(z, y)
+        return self.base.value(s, y) + self.rho / 2 * (z + self.shift - s) ** 2
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        return self.rho * (z + self.shift - self.copy(z, y))
+
+    def hessian(self, z: Array, y: Array) -> Array:
+        g = self.gradient(z, y)
+        return self.rho * self.base.seen(g, g, 0.0).curvature
+
+    def prox(self, v: Array, step: Array, y: Array) -> Array:
+        """A parabola's share of the way to the base's own prox."""
+        total = step + 1 / self.rho
+        there = self.base.prox(v + self.shift, total, y) - self.shift
+        return v + (step / total) * (there - v)

@@ -56,7 +56,8 @@ class ModelOptions:
     loss : str or table, default="logistic"
         A loss, by its name or as a table of name and options.
     penalty : str, table or list, default="l2"
-        The penalty of every party, by its name or as a table of name and options; a list adds them.
+        The penalty of every party, by its name or as a table of name and options; a list adds them.  So "l1" and a
+        "group-lasso" make the sparse group lasso.
     penalties : table, default={}
         Party name -> another penalty for this party.
     fit_intercept : bool, default=True

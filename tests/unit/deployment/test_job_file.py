@@ -3,6 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import plait
@@ -82,6 +83,18 @@ def test_privacy_becomes_a_policy(tmp_path: Path) -> None:
     assert job.policy.run != job_of(tmp_path, MINIMAL + more.replace("3", "4")).policy.run
 
 
+def test_bounds_per_column_and_sums_of_penalties_are_read(tmp_path: Path) -> None:
+    model = """
+        [model]
+        loss = "squared"
+        penalty = { name = "box", lower = [0, -inf, -1.5], upper = 2 }
+        penalties = { b = ["l1", { name = "group-lasso", alpha = 1.0, groups = [0, 0, 1] }, "l2"] }
+        """
+    job = job_of(tmp_path, MINIMAL + model)
+    assert job.penalties["a"] == plait.Box([0.0, -np.inf, -1.5], 2.0)
+    assert job.penalties["b"] == sum([plait.L1(), plait.L2(), plait.GroupLasso(1.0, [0, 0, 1])])
+
+
 @pytest.mark.parametrize(
     ("more", "what"),
     [
@@ -90,6 +103,9 @@ def test_privacy_becomes_a_policy(tmp_path: Path) -> None:
         ("[stopping]\nmax_rounds = 0", r"stopping: .*at least 1\. Found 0"),
         ('[stopping]\ntol = "small"', "stopping.tol must be a number. Found 'small'"),
         ('[model]\npenalty = { name = "group-lasso", alpha = 1.0 }', "must give groups"),
+        ('[model]\npenalty = { name = "group-lasso", alpha = 1.0, groups = [0.2, 0.7] }', "a whole number"),
+        ('[model]\npenalty = { name = "box", lower = [0, 1], upper = [1, 0] }', "for column 2"),
+        ('[model]\npenalty = { name = "box", lower = inf, upper = inf }', "a finite number between"),
         ('[model]\npenalties = { c = "l1" }', "penalties knows a, b. Found c"),
         ('[method]\nname = "subspace"\n[model]\nloss = "hinge"', "smooth loss"),
         ("[extra]", "Found extra"),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from plait.privacy.accounting import ExactAccountant, PaperAccountant
+from plait.privacy.accountants import ExactAccountant, PaperAccountant
 from plait.privacy.mechanisms.paper import PaperMechanism
 from reproduction.plans import Plan
 from reproduction.records import Measured

@@ -3,19 +3,15 @@
 Public: all names below, as plait.privacy.NAME.
 """
 
-from plait.privacy.accounting import (
+from plait.privacy.accountants import (
     Accountant,
-    Cost,
     ExactAccountant,
     PaperAccountant,
     RdpAccountant,
     ZcdpAccountant,
     calibrate,
-    delta_of,
-    epsilon_of,
-    mu_of,
-    noise_multiplier,
 )
+from plait.privacy.accounting import Cost, delta_of, epsilon_of, mu_of, noise_multiplier
 from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
 from plait.privacy.ledger.release_gate import LedgerFolder

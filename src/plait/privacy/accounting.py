@@ -11,7 +11,6 @@ Every function that returns a bound returns a number for which the bound was eva
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from scipy.special import erfcx, log_ndtr
 
@@ -79,7 +78,7 @@ def epsilon_of(mu: float, delta: float) -> float:
         return 0.0
     # At this point -epsilon/mu + mu/2 = -sqrt(2 ln 1/delta), and Phi of that is at most delta.
     enough = mu * mu / 2 + mu * math.sqrt(-2 * target)
-    return _frontier(lambda e: log_delta(e, mu) <= target, holds_at=enough, fails_at=0.0)
+    return frontier(lambda e: log_delta(e, mu) <= target, holds_at=enough, fails_at=0.0)
 
 
 def mu_of(epsilon: float, delta: float) -> float:
@@ -105,7 +104,7 @@ def mu_of(epsilon: float, delta: float) -> float:
         low /= 2
     while log_delta(epsilon, high) <= target:
         high *= 2
-    return _frontier(lambda mu: log_delta(epsilon, mu) <= target, holds_at=low, fails_at=high)
+    return frontier(lambda mu: log_delta(epsilon, mu) <= target, holds_at=low, fails_at=high)
 
 
 def compose(mus: Iterable[float]) -> float:
@@ -189,153 +188,6 @@ class Cost:
         return self.pure + self.slack + epsilon_of(self.mu, delta * math.exp(-self.slack))
 
 
-class Accountant(Protocol):
-    """Says which epsilon a number of Gaussian releases costs.
-
-    Any object with these two members is an accountant.
-    """
-
-    @property
-    def name(self) -> str:
-        """What tables and pictures call it."""
-        ...
-
-    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
-        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
-        ...
-
-
-@dataclass(frozen=True)
-class ExactAccountant:
-    """Exact Gaussian differential privacy: what plait uses.
-
-    Parameters
-    ----------
-    name : str, default="exact"
-        What tables and pictures call it.
-    """
-
-    name: str = "exact"
-
-    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
-        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
-        return epsilon_of(math.sqrt(rounds) / multiplier, delta)
-
-
-@dataclass(frozen=True)
-class PaperAccountant:
-    """The corollary of the ADMM sharing paper: classical sigma per step, then advanced composition.
-
-    Per step delta_0 = delta / (2T), epsilon_0 = sqrt(2 ln(1.25/delta_0)) / multiplier, and in total
-    epsilon' = sqrt(2 T ln(1/delta')) epsilon_0 + T epsilon_0 (e^epsilon_0 - 1) with delta' = delta / 2. One
-    release is not composed. The underlying theorem needs epsilon_0 <= 1: see `step_epsilon`.
-
-    Parameters
-    ----------
-    name : str, default="paper"
-        What tables and pictures call it.
-    """
-
-    name: str = "paper"
-
-    def step_epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
-        """epsilon_0 of one step; the theorem holds where it is at most 1."""
-        return classical_sigma(1.0, delta if rounds == 1 else delta / (2 * rounds)) / multiplier
-
-    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
-        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
-        step = self.step_epsilon(multiplier, rounds, delta)
-        if rounds == 1:
-            return step
-        if step > 700:  # e^709 is the largest power of e that a double holds
-            return math.inf
-        return math.sqrt(2 * rounds * math.log(2 / delta)) * step + rounds * step * math.expm1(step)
-
-
-@dataclass(frozen=True)
-class ZcdpAccountant:
-    """Concentrated privacy: rho = T / (2 multiplier^2), epsilon = rho + 2 sqrt(rho ln 1/delta).
-
-    Parameters
-    ----------
-    name : str, default="zcdp"
-        What tables and pictures call it.
-    """
-
-    name: str = "zcdp"
-
-    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
-        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
-        rho = rounds / (2 * multiplier**2)
-        return rho + 2 * math.sqrt(rho * math.log(1 / delta))
-
-
-@dataclass(frozen=True)
-class RdpAccountant:
-    """Renyi privacy at its best order, converted as Canonne, Kamath and Steinke (2020), proposition 12.
-
-    Parameters
-    ----------
-    name : str, default="rdp"
-        What tables and pictures call it.
-    """
-
-    name: str = "rdp"
-
-    def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
-        """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
-        from scipy.optimize import minimize_scalar  # loaded when needed: few runs do, and it loads slowly
-
-        rho = rounds / (2 * multiplier**2)
-
-        def bound(log_order_less_one: float) -> float:
-            a = 1 + math.exp(log_order_less_one)
-            return a * rho + math.log1p(-1 / a) - math.log(delta * a) / (a - 1)
-
-        # Orders from 1 + 6e-6 to 7e7: the best one lies between them for every epsilon from 1e-6 to 200.
-        best = minimize_scalar(bound, bounds=(-12.0, 18.0), method="bounded", options={"xatol": 1e-9})
-        return max(0.0, float(best.fun))
-
-
-def calibrate(accountant: Accountant, epsilon: float, delta: float, rounds: int) -> float:
-    """The least noise that an accountant accepts for (epsilon, delta).
-
-    Parameters
-    ----------
-    accountant : Accountant
-        Who says what releases cost.
-    epsilon : float
-        The epsilon of all releases together.
-    delta : float
-        The delta of all releases together.
-    rounds : int
-        How many releases there are.
-
-    Returns
-    -------
-    float
-        sigma / Delta: the noise in units of the sensitivity, rounded up.
-    """
-    check_epsilon(epsilon)
-    check_delta(delta)
-    check_rounds(rounds)
-
-    def enough(multiplier: float) -> bool:
-        return accountant.epsilon(multiplier, rounds, delta) <= epsilon
-
-    low = high = noise_multiplier(epsilon, delta, rounds)
-    while enough(low):
-        low /= 2
-    while not enough(high):
-        high *= 2
-    return _frontier(enough, holds_at=high, fails_at=low)
-
-
-def classical_sigma(epsilon: float, delta: float) -> float:
-    """The classical sigma / Delta = sqrt(2 ln(1.25/delta)) / epsilon, proved for epsilon <= 1 only."""
-    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-
-
 def check_epsilon(epsilon: float) -> None:
     if not 0 < epsilon <= LARGEST_EPSILON:
         raise SettingError(
@@ -360,7 +212,7 @@ def check_rounds(rounds: int) -> None:
         raise SettingError(f"`rounds` must be at least 1. Found {rounds}.")
 
 
-def _frontier(holds: Callable[[float], bool], holds_at: float, fails_at: float) -> float:
+def frontier(holds: Callable[[float], bool], holds_at: float, fails_at: float) -> float:
     """The last point before the boundary of a monotone condition at which it was evaluated and holds."""
     while True:
         middle = (holds_at + fails_at) / 2

@@ -10,14 +10,16 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from plait.errors import PrivacyError, SettingError
-from plait.privacy.accounting import (
+from plait.privacy.accountants import (
     Accountant,
-    Cost,
     ExactAccountant,
     PaperAccountant,
     RdpAccountant,
     ZcdpAccountant,
     calibrate,
+)
+from plait.privacy.accounting import (
+    Cost,
     check_delta,
     compose,
     delta_of,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from plait._checks import need_types
 from plait.errors import InputError, PrivacyError, SettingError
-from plait.privacy.accounting import Cost, classical_sigma
+from plait.privacy.accountants import classical_sigma
+from plait.privacy.accounting import Cost
 from plait.privacy.clipping import row_norms
 from plait.privacy.mechanisms.base import DefaultMethod, Mechanism, Schedule
 from plait.privacy.noise import Grid, Keystream

@@ -1,0 +1,314 @@
+"""A party's side of one stream to the coordinator: from the greeting to the end, or until the connection breaks."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+import grpc
+import numpy as np
+
+from plait._names import plain
+from plait.errors import CertificateError, PlaitError, ProtocolError, TransportError, unspecific
+from plait.messages import Broadcast, Parcel, Share
+from plait.transports import handshake
+from plait.transports.channel import CONVERSE, SERVICE
+from plait.transports.deadline import Deadline
+from plait.transports.frames import frames, pack_parcel
+from plait.transports.handshake import Alive, Finished, Hello, Load, Query, Ready, Refused, Welcome
+from plait.transports.law import Agreement, PartyLaw, Request
+from plait.transports.queries import QueryQueue
+
+_GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
+_LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
+_A_DAY = 86_400.0  # seconds: an alignment waits for people
+_MOST_QUEUED = 4  # messages on their way out: one answer, an end, and what a closing stream adds
+_LOOK = 0.5  # seconds between two looks whether the stream has ended meanwhile
+_UNREAD = 60.0  # seconds that an answer may wait because nobody reads the ones before it
+_CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
+"""Marks of a TLS handshake that will fail however often it is tried."""
+_NOBODY = "connection refused"
+"""The mark of an address at which no program listens."""
+
+
+class Participant(Protocol):
+    """What answers at the party."""
+
+    @property
+    def ready(self) -> Ready:
+        """What the coordinator is told when the party joins."""
+        ...
+
+    @property
+    def agreement(self) -> Agreement:
+        """What this party has agreed to answer."""
+        ...
+
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        """The share for this exchange, which follows `before`; the stored one when it has been answered before."""
+        ...
+
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        """The party's parts of the scores of the rows that each query names."""
+        ...
+
+    def load(self, run: str) -> None:
+        """Have the model of another run ready for queries that name it."""
+        ...
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        """The answer to a parcel of the alignment."""
+        ...
+
+    def rest(self) -> None:
+        """An answer has left; now is the time for what could wait."""
+        ...
+
+    def finish(self, finished: Finished) -> None:
+        """Keep what there is to keep."""
+        ...
+
+
+class Again(Exception):
+    """The connection broke, or was refused for now."""
+
+
+class Conversation:
+    """One stream, from greeting to end; all that comes in passes the party's law."""
+
+    def __init__(
+        self, channel: grpc.Channel, hello: Hello, join: Callable[[Welcome], Participant], patience: float
+    ) -> None:
+        self.joined = False
+        self.discreet = False
+        self._hello = hello
+        self._join = join
+        self._patience = patience
+        self._say = _Outgoing()
+        call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/{CONVERSE}")
+        self._incoming = call(iter(self._say))
+        self._deadline = Deadline(_GREETING, self._incoming.cancel)
+        self._idle = _GREETING
+        self._queries: QueryQueue | None = None
+        self._failure: PlaitError | None = None
+
+    def run(self) -> Finished:
+        self._say.put([handshake.encode(self._hello)])
+        welcome = self._expect_welcome()
+        self._idle = _A_DAY  # until this party is ready it is the one that takes time
+        try:
+            participant = self._join(welcome)
+        except PlaitError as error:
+            self._give_up(self._words(error))
+            raise
+        self._idle = _idle(participant.agreement.purpose, self._patience)
+        self._say.put([handshake.encode(participant.ready)])
+        law = PartyLaw(participant.agreement)
+        while True:
+            said = self._read(law)
+            self.joined = True
+            if isinstance(said, Refused):
+                _refused(said)
+            elif isinstance(said, Finished):
+                participant.finish(said)
+                self._acknowledge()
+                return said
+            elif said is not None:
+                self._answer(said, participant)
+
+    def _read(self, law: PartyLaw) -> Request | Finished | Refused | None:
+        data = self._next()
+        try:
+            return law.read(data)
+        except ProtocolError as error:
+            self._give_up(str(error))
+            raise
+
+    def _acknowledge(self) -> None:
+        """Say that the results are kept, and let the coordinator end the stream."""
+        self._say.put([handshake.encode(Finished(True, "kept", {}))])
+        with contextlib.suppress(Again):
+            self._next()
+
+    def close(self) -> None:
+        self._deadline.close()
+        self._say.end()
+        self._incoming.cancel()
+        if self._queries is not None:
+            self._queries.close()
+
+    def _answer(self, request: Request, participant: Participant) -> None:
+        item, seq = request.item, request.seq
+        if isinstance(item, Alive):
+            self._say.put([handshake.encode(item, seq)])
+        elif isinstance(item, Query):
+            self._queries = self._queries or QueryQueue(lambda queries: _looked_up(queries, participant))
+            self._queries.ask(item).add_done_callback(lambda answer: self._looked_up(seq, answer))
+        elif isinstance(item, Load):
+            threading.Thread(target=self._load, args=(item, seq, participant), name="plait-load", daemon=True).start()
+        else:
+            self._compute(request, participant)
+
+    def _looked_up(self, seq: int, answer: "Future[Share]") -> None:
+        """On the thread of the queries: send their answer, or end the conversation with what went wrong."""
+        error = answer.exception()
+        if isinstance(error, PlaitError):
+            self._end_with(error)
+        else:
+            with contextlib.suppress(Again):  # the stream has ended: nobody waits for this answer
+                self._say.put(frames(answer.result(), seq))
+
+    def _load(self, load: Load, seq: int, participant: Participant) -> None:
+        """On a thread of its own, because files are read: have another run ready, or say why not."""
+        problem = ""
+        try:
+            participant.load(load.run)
+        except PlaitError as error:
+            problem = self._words(error)
+        with contextlib.suppress(Again):
+            self._say.put([handshake.encode(Load(load.run, problem), seq)])
+
+    def _end_with(self, error: PlaitError) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._give_up(self._words(error))
+            self._incoming.cancel()
+
+    def _compute(self, request: Request, participant: Participant) -> None:
+        self._deadline.extend(_A_DAY)  # the party itself is at work
+        try:
+            answer = _computed(request, participant)
+        except PlaitError as error:
+            self._give_up(self._words(error))
+            raise
+        seq = request.seq
+        said = [pack_parcel(answer, seq)] if isinstance(answer, Parcel) else frames(answer, seq)
+        self._say.put(_and_then(said, participant.rest))
+
+    def _words(self, error: PlaitError) -> str:
+        return unspecific(error) if self.discreet else str(error)
+
+    def _give_up(self, reason: str) -> None:
+        """Tell the coordinator why, so that the reason is seen on all sides."""
+        with contextlib.suppress(Again):
+            self._say.put([handshake.encode(Finished(False, reason, {}))])
+        self._say.end()
+        time.sleep(0.2)  # seconds for the reason to leave before the stream is cut
+
+    def _expect_welcome(self) -> Welcome:
+        said = handshake.expect(self._next(), Welcome, Refused)
+        if isinstance(said, Refused):
+            _refused(said)
+        assert isinstance(said, Welcome)
+        return said
+
+    def _next(self) -> bytes:
+        """The next frame; the one place where gRPC's errors are translated."""
+        self._deadline.extend(self._idle)
+        try:
+            return next(self._incoming)
+        except StopIteration:
+            if self._failure is not None:
+                raise self._failure from None
+            raise Again("the coordinator closed the connection") from None
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            if self._failure is not None:
+                raise self._failure from None
+            if self._deadline.passed:
+                raise Again(f"the coordinator was silent for {self._idle:g} s") from None
+            details = getattr(error, "details", str)() or "the connection broke"
+            if any(word in details.lower() for word in _CERTIFICATE_WORDS):
+                raise CertificateError(
+                    "this party and the coordinator must have certificates of the same authority, valid now, and the "
+                    f"coordinator's must carry its name. Found that TLS refuses: {details}. Compare the fingerprints "
+                    "of ca.crt with the label party: `plait cert show`."
+                ) from None
+            nobody = _NOBODY in details.lower()
+            raise Again("no program answers at its address yet" if nobody else details) from None
+
+
+def _and_then(said: Iterable[bytes], rest: Callable[[], None]) -> Iterator[bytes]:
+    yield from said
+    rest()
+
+
+def _refused(said: Refused) -> None:
+    if said.retry:
+        raise Again(said.reason)
+    raise TransportError(f"the coordinator refused: {said.reason}")
+
+
+def _computed(request: Request, participant: Participant) -> Share | Parcel:
+    """The answer to a broadcast or a parcel."""
+    item = request.item
+    with _computable(f"exchange {request.seq}"):
+        if isinstance(item, Parcel):
+            return participant.receive(item)
+        assert isinstance(item, Broadcast)
+        return participant.answer(request.seq, item, request.before)
+
+
+def _looked_up(queries: Sequence[Query], participant: Participant) -> list[Share]:
+    with _computable("a query"):
+        return participant.look_up(queries)
+
+
+@contextlib.contextmanager
+def _computable(what: str) -> Iterator[None]:
+    """ProtocolError where the numbers of a request pass every rule and still cannot be computed with."""
+    try:
+        yield
+    except PlaitError:
+        raise
+    except (ArithmeticError, ValueError, IndexError, MemoryError, np.linalg.LinAlgError) as error:
+        raise ProtocolError(
+            f"{what} must ask for something that can be computed. Found: {plain(str(error), 200)}. "
+            "The coordinator is faulty, or not honest."
+        ) from error
+
+
+def _idle(purpose: str, patience: float) -> float:
+    """For how many seconds a coordinator that is connected may be silent: it waits for others as long as its patience.
+
+    An alignment also waits for people.  A service asks for signs of life all the time.
+    """
+    if purpose == "serve":
+        return _GREETING
+    return _A_DAY if purpose == "align" else max(_LEAST_IDLE, 2 * patience)
+
+
+class _Outgoing:
+    """What gRPC pulls from us: frames of one message after another, made when they are sent.
+
+    Few messages wait: a coordinator that asks and never reads is left, instead of filling the memory.
+    """
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[Iterable[bytes] | None] = queue.Queue(_MOST_QUEUED)
+        self._ended = False
+
+    def put(self, message: Iterable[bytes]) -> None:
+        """Say these frames next."""
+        deadline = time.monotonic() + _UNREAD
+        while not self._ended and time.monotonic() < deadline:
+            with contextlib.suppress(queue.Full):
+                self._queue.put(message, timeout=_LOOK)
+                return
+        if self._ended:
+            raise Again("the stream has ended")
+        raise Again(f"the coordinator asks and has read nothing for {_UNREAD:g} s")
+
+    def end(self) -> None:
+        """End the stream after what was said."""
+        self._ended = True
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while not (self._ended and self._queue.empty()):
+            if (message := self._queue.get()) is None:
+                return
+            yield from message

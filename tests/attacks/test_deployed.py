@@ -13,7 +13,8 @@ from plait.deployment.doctor import examine
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
 from plait.deployment.party_privacy import policy_at
 from plait.deployment.progress import Silent
-from plait.deployment.score import PREDICT, SERVE, Scorer, predict
+from plait.deployment.score import predict
+from plait.deployment.scorer import PREDICT, SERVE, Scorer
 from plait.deployment.service.options import ServeOptions
 from plait.deployment.service.program import serve as serve_scores
 from plait.errors import BudgetError, InputError, PlaitError, PrivacyError, ProtocolError, StorageError, unspecific

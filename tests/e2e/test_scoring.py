@@ -106,7 +106,7 @@ def test_service_scores_rounds_and_limits(trained: Job) -> None:
     assert status == 200
     assert answer["scores"] == [
         {"id": ids[0], "score": round(expected[0], 2), "probability": round(float(expit(expected[0])), 2)},
-        {"id": "nobody", "score": None, "missing": ["bank", "shop"]},
+        {"id": "nobody", "score": None, "missing": ["bank", "shop"], "policy": "left out"},
         {"id": ids[7], "score": round(expected[7], 2), "probability": round(float(expit(expected[7])), 2)},
     ]
     for body in (b"", b"{}", b'{"ids": []}', b'{"ids": [1]}', json.dumps({"ids": ["x"] * 101}).encode()):

@@ -121,6 +121,19 @@ def clean_ids(
     return Ids(tuple(texts[i] for i in kept), rows, len(names), len(present) - len(kept), absent)
 
 
+def normal_id(text: str, width: int, options: AlignmentOptions) -> str:
+    """An id as `clean_ids` writes it, from one of a list: several columns are a JSON list; empty where it is none."""
+    if width == 1:
+        return options.normal(text)
+    try:
+        parts = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(parts, list) or len(parts) != width or not all(isinstance(part, str | int) for part in parts):
+        return ""
+    return json.dumps([options.normal(str(part)) for part in parts], ensure_ascii=False)
+
+
 def _texts(who: str, names: Sequence[str], columns: Sequence[Sequence[Any]], options: AlignmentOptions) -> list[str]:
     """One text per row; the empty one where an id, or a part of it, is missing."""
     parts = [

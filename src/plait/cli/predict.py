@@ -7,6 +7,8 @@ import typer
 from scipy.special import expit
 
 from plait._files import write_json
+from plait.alignment.aligner import Consent, agree
+from plait.cli.align import consent_of
 from plait.cli.options import (
     Address,
     Anywhere,
@@ -18,15 +20,20 @@ from plait.cli.options import (
     LogOption,
     Name,
     Program,
+    Yes,
     start,
 )
 from plait.cli.watching import watcher
+from plait.deployment.alignment_folder import SCORING
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.joint_scores import JointScores
 from plait.deployment.local_data import load_labels
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.score import PREDICT, JointScores, help_score
+from plait.deployment.score import help_score
 from plait.deployment.score import predict as predict_jointly
+from plait.deployment.scorer import PREDICT
+from plait.errors import ConfigError
 from plait.problem.metrics import metrics
 
 RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of data.score in the party file.")]
@@ -42,6 +49,11 @@ def predict(
         Path | None, typer.Option(help="The CSV file to write. By default scores.csv in the run folder.")
     ] = None,
     decimals: Annotated[int | None, typer.Option(help="Digits after the point to which scores are rounded.")] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="A text file of ids, one per line, to score instead of all rows (label party)."),
+    ] = None,
+    yes: Yes = False,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -49,15 +61,20 @@ def predict(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Score new rows. Every party runs this with its own name; the coordinator gets the scores."""
+    """Score new rows. Every party runs this with its own name; the coordinator gets the scores.
+
+    The rows of all parties are joined by their ids, in any order: privately, or by the label party's list, as the
+    section [scoring] of the job says. For each id the output says which party lacks it, and what was done about that.
+    """
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     if not program.coordinates:
-        help_score(program.job, program.file, program.dial(), rows, PREDICT, watcher(log))
+        help_score(program.job, program.file, program.dial(), rows, PREDICT, watcher(log), _consent(program, yes))
         return
-    scores = _scores(program, rows, run, log)
+    scores = _scores(program, rows, run, log, yes, ids)
     path = out or scores.folder / "scores.csv"
     scores.write(path, expit(scores.values) if program.job.loss.classifies else None, decimals)
-    typer.echo(f"{len(scores.ids)} scores in {path}")
+    lost = len(scores.ids) - int(scores.complete.sum())
+    typer.echo(f"{len(scores.ids) - lost} scores in {path}" + (f"; {lost} rows have none" if lost else ""))
 
 
 def evaluate(
@@ -65,6 +82,7 @@ def evaluate(
     name: Name = "",
     rows: RowsFile = "",
     run: RunName = "",
+    yes: Yes = False,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -74,21 +92,39 @@ def evaluate(
 ) -> None:
     """Measure the model on new rows with labels. The other parties run `plait predict`."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log))
+    _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log, yes))
 
 
-def _scores(program: Program, rows: str, run: str, log: Log) -> JointScores:
+def _scores(program: Program, rows: str, run: str, log: Log, yes: bool, ids: Path | None = None) -> JointScores:
     """The coordinator's side: every party's part of the scores, added up."""
     listen = program.listen() if program.named else None
-    return predict_jointly(program.job, program.file, program.local_parties(), listen, rows, run, watcher(log))
+    consent, local = _consent(program, yes), program.local_parties()
+    asked = [] if ids is None else _listed(ids)
+    return predict_jointly(program.job, program.file, local, listen, rows, run, watcher(log), consent, asked)
+
+
+def _consent(program: Program, yes: bool) -> Consent:
+    """Who agrees to use the common rows, where new rows are joined privately."""
+    job = program.job
+    return consent_of(job, program.file, yes, SCORING) if job.joins_privately else agree
+
+
+def _listed(path: Path) -> list[str]:
+    try:
+        found = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--ids must be a text file in UTF-8. Found {path}: {error}.") from error
+    if not found:
+        raise ConfigError(f"--ids must hold one id per line. Found none in {path}.")
+    return found
 
 
 def _show_metrics(job: Job, file: PartyFile, rows: str, scores: JointScores) -> None:
-    labels = load_labels(job, file, rows or file.data.score)
-    found = metrics(job.loss, scores.values, labels.values)
-    write_json(scores.folder / "metrics.json", {"format": 1, "rows": len(scores.ids), **found})
+    labels, known = load_labels(job, file, rows or file.data.score), scores.complete
+    found = metrics(job.loss, scores.values[known], labels.values[known])
+    write_json(scores.folder / "metrics.json", {"format": 1, "rows": int(known.sum()), **found})
     folder = RunFolder(scores.folder)
     write_report(scores.folder, job, {**folder.model(), "rounds": folder.history(), "new_metrics": found})
     for what, value in found.items():
         typer.echo(f"{what:24s} {value:.4f}")
-    typer.echo(f"{len(scores.ids)} rows; also in {scores.folder / 'metrics.json'} and report.html")
+    typer.echo(f"{int(known.sum())} rows; also in {scores.folder / 'metrics.json'} and report.html")

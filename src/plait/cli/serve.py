@@ -20,7 +20,8 @@ from plait.cli.options import (
 )
 from plait.cli.predict import RowsFile, RunName
 from plait.cli.watching import Shown, watcher
-from plait.deployment.score import SERVE, help_score
+from plait.deployment.score import help_score
+from plait.deployment.scorer import SERVE
 from plait.deployment.service.options import ServeOptions
 from plait.deployment.service.tokens import Tokens, tokens_file
 from plait.errors import ConfigError

@@ -100,7 +100,7 @@ class _Run:
             self.labels = load_labels(job, file)  # bad input ends before anything is written
         runs = file.path(file.runs)
         # a simulation is simply run again
-        folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.digest, RESUMABLE)
+        folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
         self.resumed = folder is not None and folder.checkpoint.exists()
         if folder is None:
             name, key = new_run()
@@ -109,7 +109,9 @@ class _Run:
             name, key = folder.status.run, folder.status.key
             progress.say(f"resuming run {name}")
         self.folder, self.name, self.key = folder, name, key
-        status = Status(name, job.digest, COORDINATOR, key, settings=dict(job.settings), alignment=self._rows_of())
+        status = Status(
+            name, job.model_digest, COORDINATOR, key, settings=dict(job.settings), alignment=self._rows_of()
+        )
         found = self.folder.begin(status)
         self.alignment = found.alignment if self.resumed else status.alignment
         if found.alignment != self.alignment:  # aligned anew before its first round

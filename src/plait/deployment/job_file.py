@@ -28,6 +28,7 @@ from plait.deployment.settings import (
     PolicyOptions,
     PrivacyOptions,
     RunOptions,
+    ScoringOptions,
     TrustOptions,
 )
 from plait.errors import ConfigError, SettingError
@@ -64,8 +65,17 @@ class Job:
     """How the common rows are found first; None when all files hold the same rows in the same order."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What the file says, as it stands there."""
+    scoring: ScoringOptions = field(default_factory=ScoringOptions)
+    """How new rows are found, and what happens to those that a party lacks."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
+    model_digest: str = ""
+    """The same without [scoring]: runs with it are of this job, however their models are used."""
+
+    @property
+    def joins_privately(self) -> bool:
+        """Whether new rows are aligned before they are scored, instead of named by the label party."""
+        return (self.scoring.join or ("list" if self.alignment is None else "private")) == "private"
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,6 @@ class PartyFile:
 def read_job(path: Path) -> Job:
     """A job from its file."""
     table = _read(path, "a job file")
-    digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
     where = path.name
     _need_keys(table, where, ("format", "name", "parties", "method", *JOB_SECTIONS))
     if table.get("format") != FORMAT:
@@ -117,7 +126,9 @@ def read_job(path: Path) -> Job:
         run=run,
         settings=table,
         alignment=given.get("alignment"),
-        digest=digest,
+        scoring=_scoring(given["scoring"], given.get("alignment"), policy, f"{where}: scoring"),
+        digest=_digest(table),
+        model_digest=_digest(table, "scoring"),
     )
 
 
@@ -197,7 +208,28 @@ def _policy(options: PolicyOptions, parties: tuple[str, ...], loss: Loss, stoppi
     return policy
 
 
+def _scoring(options: ScoringOptions, alignment: AlignmentOptions | None, policy: Policy, where: str) -> ScoringOptions:
+    if options.join == "private" and alignment is None:
+        raise ConfigError(f'{where}.join = "private" needs the rules by which ids are compared. Add [alignment].')
+    private = options.join == "private" or (alignment is not None and not options.join)
+    if options.missing == "mean" and private:
+        raise ConfigError(
+            f'{where}.missing = "mean" needs {where}.join = "list": after a private join nobody knows which party '
+            'lacks a row. Found a private join. Set join = "list", or missing = "leave out".'
+        )
+    if options.missing == "mean" and policy.private:
+        raise ConfigError(
+            f'{where}.missing = "mean" shows the mean part of a party, which no mechanism protects. Found a private '
+            'job. Set missing = "leave out".'
+        )
+    return options
+
+
+def _digest(table: dict[str, Any], *without: str) -> str:
+    content = {key: value for key, value in table.items() if key not in without}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
 def _release(table: dict[str, Any]) -> str:
-    """Names what a job releases: all of it but where the coordinator listens."""
-    content = {key: value for key, value in table.items() if key != "coordinator"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Names what a job releases in training: all of it but where the coordinator listens and how models are used."""
+    return _digest(table, "coordinator", "scoring")[:16]

@@ -102,6 +102,23 @@ def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
     return read_table(_at(file, name), file.data.id, distinct, file.data.csv_format)
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """New rows under their ids: as the job's rules write them (`table.ids`), and as they stand in the file."""
+
+    table: Table
+    written: Sequence[str]
+
+
+def read_new_rows(job: Job, file: PartyFile, name: str) -> NewRows:
+    """Rows to score, one for each id by the rules of the job."""
+    table = read_file(file, name, distinct=job.alignment is None)
+    if job.alignment is None or not file.data.id:
+        return NewRows(table, table.ids)
+    ids = load_ids(job, file, name)
+    return NewRows(table.pick(ids.rows, ids.texts), [table.ids[int(row)] for row in ids.rows])
+
+
 def read_training_rows(file: PartyFile) -> Table:
     """The table that the party trains on, whole."""
     return read_table(_training_rows(file), file.data.id, False, file.data.csv_format)
@@ -148,7 +165,7 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
         guessed = source.guess()
         return {name: guessed[name] for name in (file.data.label, file.data.weight) if name in guessed}
 
-    table = read_file(file, name) if name else _read_common(job, file, order, wanted, strict=False)
+    table = read_new_rows(job, file, name).table if name else _read_common(job, file, order, wanted, strict=False)
     table.need(file.data.label)
     values = read_labels(_label_numbers(file, table), table.rows)
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike

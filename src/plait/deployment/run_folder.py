@@ -102,20 +102,24 @@ class RunFolder:
         if status == "finished":
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
-    def write_weights(self, columns: tuple[str, ...], weights: Array, clip: float | None) -> None:
-        """`clip` is the norm at which rows are clipped before they are scored, as they were in training."""
-        content = {"format": 1, "party": self.status.name, "run": self.status.run, "clip": clip}
+    def write_weights(self, columns: tuple[str, ...], weights: Array, clip: float | None, mean: float) -> None:
+        """`clip` is the norm at which rows are clipped before they are scored, as they were in training.
+
+        `mean` is the mean part of a score over the training rows.
+        """
+        content = {"format": 1, "party": self.status.name, "run": self.status.run, "clip": clip, "mean": mean}
         write_json(self.path / "weights.json", {**content, "columns": list(columns), "weights": weights.tolist()})
 
-    def weights(self) -> tuple[tuple[str, ...], Array, float | None]:
-        """The names of the columns, the weights (d,), bit for bit, and where rows are clipped."""
+    def weights(self) -> tuple[tuple[str, ...], Array, float | None, float]:
+        """The names of the columns, the weights (d,), bit for bit, where rows are clipped, and the mean part."""
         content = read_json(self.path / "weights.json", "a party's weights")
         if (content["party"], content["run"]) != (self.path.name, self.path.parent.name):
             raise StorageError(
                 f"{self.path / 'weights.json'} must be of this party and run. Found {content['party']!r} and "
                 f"{content['run']!r}. Restore the folder."
             )
-        return tuple(content["columns"]), np.array(content["weights"], dtype=np.float64), content["clip"]
+        weights = np.array(content["weights"], dtype=np.float64)
+        return tuple(content["columns"]), weights, content["clip"], float(content.get("mean", 0.0))
 
     def write_model(self, intercept: float, loss: str, parties: tuple[str, ...], result: dict[str, Any]) -> None:
         content = {"format": 1, "run": self.status.run, "intercept": intercept, "loss": loss, "parties": list(parties)}

@@ -6,7 +6,7 @@ Sections that configure an object of plait are that object: `[stopping]` is `pla
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from plait._names import check_name
 from plait.alignment.ids import AlignmentOptions, Missing, Repeated
@@ -114,6 +114,23 @@ class RunOptions:
         if self.threads < 1:
             raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
         need_precision(self.precision)
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """How new rows are found at all parties, and what happens to those that a party lacks.
+
+    Parameters
+    ----------
+    join : str, default=""
+        "private" aligns the new rows first; "list" shows the label party's ids to all parties; empty for "private"
+        where there is a section [alignment].
+    missing : str, default="refuse"
+        Where a party lacks a row: "refuse" to score any, take the party's "mean" part, or "leave out" its score.
+    """
+
+    join: Literal["", "list", "private"] = ""
+    missing: Literal["refuse", "mean", "leave out"] = "refuse"
 
 
 @dataclass(frozen=True)
@@ -284,6 +301,7 @@ JOB_SECTIONS: Mapping[str, Any] = {
     "stopping": Stopping,
     "privacy": PolicyOptions,
     "alignment": AlignmentOptions,
+    "scoring": ScoringOptions,
     "run": RunOptions,
 }
 """The sections of a job file, besides [method], whose options depend on its name."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from plait._files import write_atomically
 from plait._names import check_run
 from plait.data.parts import equal_weights
@@ -19,7 +21,7 @@ from plait.deployment.run_folder import RunFolder, Status
 from plait.deployment.settings import TrustOptions
 from plait.errors import PrivacyError, ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
-from plait.problem.features import Features
+from plait.problem.features import Features, clip_rows
 from plait.training.assembly import assemble_party
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
@@ -206,7 +208,9 @@ class StoredParty:
             return
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
         if finished.ok:
-            self.folder.write_weights(self._rows.columns, self._party.weights, self._clip)
+            weights = self._party.weights
+            mean = float(np.mean(clip_rows(self._rows.matrix, self._clip) @ weights))
+            self.folder.write_weights(self._rows.columns, weights, self._clip, mean)
             self._rows.prepared.save(self.folder.path)
             self.folder.write_history(told_results(finished.details)["rounds"])
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
@@ -286,7 +290,7 @@ def open_party(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lastin
     party = assemble_party(spec, file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
     folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
     settings = dict(job.settings)
-    folder.begin(Status(run, job.digest, file.name, key="", checksum=rows.checksum, settings=settings))
+    folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))
     tally = Tally(file) if lasting else None
     return StoredParty(job, party, folder, rows, ids, tally, file.trust)

@@ -77,6 +77,11 @@ class Hub:
         self.put(seq, requests)
         return {name: self.take(name) for name in requests}
 
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Those who dial in."""
+        return self._terms.parties
+
     def use_run(self, run: str) -> None:
         """Name another run to parties that join from now on."""
         self._terms = replace(self._terms, run=run)

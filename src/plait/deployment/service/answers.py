@@ -22,6 +22,8 @@ class RowScore:
     probability: float | None = field(default=None, metadata={"optional": True})
     missing: list[str] | None = field(default=None, metadata={"optional": True})
     """The parties that gave no part of it."""
+    policy: str | None = field(default=None, metadata={"optional": True})
+    """What was done about that: "left out", or "mean" where their mean part stands in."""
 
 
 @dataclass(frozen=True)

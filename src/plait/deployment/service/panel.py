@@ -13,7 +13,7 @@ from scipy.special import expit
 from plait._types import Array
 from plait.deployment.job_file import Job
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.score import LIMIT_REACHED, Scorers
+from plait.deployment.scorer import LIMIT_REACHED, Scorers
 from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
 from plait.errors import ProtocolError, TransportError
 from plait.messages import Share
@@ -30,13 +30,11 @@ class ServedModel:
     """The coordinator's part of one run's model."""
 
     run: str
-    started: str
     intercept: float
 
     @classmethod
     def of(cls, folder: RunFolder) -> "ServedModel":
-        status = folder.status
-        return cls(status.run, status.started, float(folder.model()["intercept"]))
+        return cls(folder.status.run, float(folder.model()["intercept"]))
 
 
 class Panel:
@@ -150,10 +148,12 @@ class Panel:
 
     def _shown(self, i: int, id_: str, total: Array, probabilities: Array | None, shares: dict[str, Share]) -> RowScore:
         missing = [name for name, share in shares.items() if share.scalars[i] > 0]
-        if missing:
-            return RowScore(id_, None, missing=missing)
+        mean = self._job.scoring.missing == "mean" and len(missing) < len(shares)
+        if missing and not mean:
+            return RowScore(id_, None, missing=missing, policy="left out")
         score = round(float(total[i]), self._decimals)
-        return RowScore(id_, score, None if probabilities is None else round(float(probabilities[i]), self._decimals))
+        probability = None if probabilities is None else round(float(probabilities[i]), self._decimals)
+        return RowScore(id_, score, probability, missing or None, "mean" if missing else None)
 
 
 def away(*parties: str) -> HttpRefusal:

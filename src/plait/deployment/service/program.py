@@ -8,7 +8,8 @@ from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
-from plait.deployment.score import SERVE, Scorer, Scorers, trained
+from plait.deployment.score import trained
+from plait.deployment.scorer import SERVE, Scorer, Scorers
 from plait.deployment.service.app import Door, Handlers
 from plait.deployment.service.connections import HttpServer, bind
 from plait.deployment.service.options import ServeOptions
@@ -31,7 +32,7 @@ def serve(
     check_covered(job.policy.uncovered(job.parties))
     tokens = Tokens(tokens_file(file))
     options.check_reach(bool(len(tokens)))
-    folder = trained(job, file, run)
+    folder = trained(job, file, run, progress)
     model, key = ServedModel.of(folder), new_run()[1]
     remote = tuple(name for name in job.parties if name != file.name)
     terms = Terms(
@@ -49,7 +50,6 @@ def serve(
         progress.event(PHASE, {"phase": "waiting", "run": model.run})
         progress.event(REPORT, {"path": str(folder.path / "report.html")})
         service = _Service(job, file, panel, Handlers(panel, options, tokens), progress, pinned=bool(run))
-        progress.say(f"model of run {model.run}, trained {model.started[:19]}")
         asyncio.run(service.run(listen.address))
     finally:
         hub.finish(Finished(True, "the service was ended", {}), lambda _: None, _FAREWELL)
@@ -117,7 +117,7 @@ class _Service:
     def _newest(self) -> RunFolder | None:
         """A finished run that is newer than the one in use, and was not refused before."""
         try:
-            found = find_run(self._file.path(self._file.runs), COORDINATOR, self._job.digest, ("finished",))
+            found = find_run(self._file.path(self._file.runs), COORDINATOR, self._job.model_digest, ("finished",))
         except PlaitError:
             return None  # a run folder that is being written, or that somebody is removing
         if found is None or found.status.run in self._unusable or found.status.run <= self._panel.model.run:

@@ -1,0 +1,233 @@
+"""A party's side of scoring: its part D_m x_m of new rows, within its limits."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from plait._names import check_run
+from plait._types import Array
+from plait.alignment.ids import normal_id
+from plait.alignment.order import Order
+from plait.data import preparation
+from plait.data.tables import Table, keyed_digest
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.law import PREDICTION, SERVICE
+from plait.deployment.local_data import Rows, prepare_rows, read_file, read_new_rows, read_training_rows
+from plait.deployment.message_log import AuditLog
+from plait.deployment.party_privacy import guaranteed
+from plait.deployment.run_folder import RunFolder
+from plait.deployment.score_limits import ScoreLimits
+from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
+from plait.messages import Broadcast, Parcel, Share
+from plait.privacy.policy import check_covered
+from plait.problem.features import clip_rows
+from plait.transports.handshake import Finished, Query, Ready
+
+PREDICT, SERVE = "predict", "serve"
+LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up
+
+
+class Scorer:
+    """A party's trained part and the rows that it was given for scoring: answers with D_m x_m, never with D_m or x_m.
+
+    Scores are releases.  A row that was trained on is scored only where the party's file says so, and never where a
+    guarantee covers it.  The party rounds.  Each id and each run have a limit, which services and batches share.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        file: PartyFile,
+        run: str,
+        key: str,
+        rows_file: str,
+        purpose: str = PREDICT,
+        order: Order | None = None,
+    ) -> None:
+        self.agreement = SERVICE if purpose == SERVE else PREDICTION
+        check_covered([n for n in job.policy.uncovered(job.parties) if n == file.name])
+        folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
+        if not (folder.path / "weights.json").exists():
+            raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
+        columns, weights, clip, mean = folder.weights()
+        table = read_new_rows(job, file, rows_file).table if order is None else _common(file, rows_file, order)
+        self.rows: Rows = prepare_rows(file, table, preparation.load(folder.path))
+        if self.rows.columns != columns:
+            raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {rows_file}.")
+        part = clip_rows(self.rows.matrix, clip) @ weights
+        self.part: Array = np.round(part, file.trust.score_decimals)
+        self._mean = round(mean, file.trust.score_decimals) if job.scoring.missing == "mean" else 0.0
+        self._given = ~self._trained(job, file)
+        self._run, self._purpose = run, purpose
+        self._listed = purpose == SERVE or not job.joins_privately
+        self._rules, self._width = job.alignment, len(file.data.id)
+        self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
+        self._place = {name: i for i, name in enumerate(self.rows.ids)}
+        self._limits = ScoreLimits.of(file)
+        self._folder = folder
+        folder.lock()  # one process writes here: a second one would break the sealed log
+        try:
+            self._audit = AuditLog(folder.path / "audit.jsonl")
+        except StorageError:
+            folder.release()
+            raise
+
+    @property
+    def ready(self) -> Ready:
+        return Ready(len(self.rows.ids), self._ids, 0)
+
+    @property
+    def count(self) -> int:
+        """How many rows there are to score."""
+        return len(self.rows.ids)
+
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        """The parts of all rows, once the limits allow it and none of them was trained on."""
+        if self._purpose != PREDICT:
+            raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
+        if not self._given.all():
+            raise PrivacyError(
+                f"only rows that were not trained on are scored. Found {int((~self._given).sum())} that were. Nothing "
+                "was scored. Take them out of the file, or set trust.score_training_rows = true in this party's file; "
+                "a party with a guarantee never scores them."
+            )
+        (allowed,) = self._limits.take(self._run, self.rows.ids)
+        if allowed is None or not allowed.all():
+            self._audit.note("limit reached", rows=len(self.rows.ids))
+            raise PrivacyError(
+                f"{len(self.rows.ids)} scores must fit into this party's limits: trust.max_queries a minute, "
+                "trust.scores_per_id of one id, trust.max_scores of one run. Found one exceeded. Nothing was scored."
+            )
+        self._audit.note("scored", rows=len(self.rows.ids))
+        return Share(broadcast.round, self.part)
+
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        """For each query the parts of its ids, and one number for each: 1 when it has no score here, for any reason.
+
+        In the place of a part that is not there stands 0, or the mean part where the job says so.
+        """
+        if not self._listed:
+            raise ProtocolError("the parties have agreed on a private join. Found a query by id. Nothing was scored.")
+        asked = [[self._normal(text) for text in query.ids] for query in queries]
+        masks = self._limits.take(self._run, *asked)
+        shares = [self._looked_up(ids, allowed) for ids, allowed in zip(asked, masks, strict=True)]
+        given = sum(int((share.scalars == 0).sum()) for share in shares)
+        self._audit.note("scored", rows=given, queries=len(queries), refused=sum(mask is None for mask in masks))
+        return shares
+
+    def _looked_up(self, ids: Sequence[str], allowed: NDArray[np.bool_] | None) -> Share:
+        if allowed is None:
+            return Share(0, np.zeros(len(ids)), np.full(len(ids), LIMIT_REACHED))
+        at = np.array([self._place.get(name, -1) for name in ids])
+        given = (at >= 0) & allowed & self._given[at]
+        return Share(0, np.where(given, self.part[at], self._mean), np.where(given, 0.0, 1.0))
+
+    def _normal(self, text: str) -> str:
+        """An id as the rules of the job write it: what is one id there is counted as one."""
+        return text if self._rules is None else normal_id(text, self._width, self._rules)
+
+    def load(self, run: str) -> None:
+        raise ProtocolError(f"a batch is of one run. Found a request for run {run}.")
+
+    def _trained(self, job: Job, file: PartyFile) -> NDArray[np.bool_]:
+        """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
+        private = guaranteed(job, file.name)
+        if file.trust.score_training_rows and not private:
+            return np.zeros(len(self.rows.ids), dtype=np.bool_)
+        table = read_training_rows(file)
+        if file.data.id:
+            known = {name.strip().casefold() for name in table.ids}
+            return np.array([name.strip().casefold() in known for name in self.rows.ids], dtype=np.bool_)
+        seen = {row.tobytes() for row in _dense_rows(prepare_rows(file, table, self.rows.prepared).matrix)}
+        return np.array([row.tobytes() in seen for row in _dense_rows(self.rows.matrix)], dtype=np.bool_)
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
+
+    def rest(self) -> None:
+        """Nothing waits."""
+
+    def finish(self, finished: Finished) -> None:
+        self._audit.note("finished", ok=finished.ok, reason=finished.reason)
+
+    def close(self) -> None:
+        """Let another program use the folder."""
+        self._limits.close()
+        self._audit.close()
+        self._folder.release()
+
+
+class Scorers:
+    """A party's models in a service: the one that is used, and the one before it until nobody asks for it."""
+
+    agreement = SERVICE
+
+    def __init__(self, make: Callable[[str], Scorer], run: str) -> None:
+        self._make = make
+        self._run = run
+        self._scorers = {run: make(run)}
+        self._changing = threading.Lock()
+
+    @property
+    def ready(self) -> Ready:
+        return self._scorers[self._run].ready
+
+    @property
+    def count(self) -> int:
+        """How many rows there are to score."""
+        return len(self._scorers[self._run].rows.ids)
+
+    def look_up(self, queries: Sequence[Query]) -> list[Share]:
+        """The shares of several queries, each by the model that it names."""
+        shares: dict[int, Share] = {}
+        for run in {query.run or self._run for query in queries}:
+            scorer = self._scorers.get(run)
+            if scorer is None:
+                raise ProtocolError(f"a query must name a run that was asked for before. Found {run}.")
+            places = [i for i, query in enumerate(queries) if (query.run or self._run) == run]
+            shares |= dict(zip(places, scorer.look_up([queries[i] for i in places]), strict=True))
+        return [shares[i] for i in range(len(queries))]
+
+    def load(self, run: str) -> None:
+        """Have another model ready, for queries that name it or none; let go of the one before the last."""
+        with self._changing:
+            if run not in self._scorers:
+                self._scorers[run] = self._make(run)
+            for old in [name for name in self._scorers if name not in (run, self._run)]:
+                self._scorers.pop(old).close()
+            self._run = run
+
+    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
+        raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
+
+    def receive(self, parcel: Parcel) -> Parcel:
+        raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
+
+    def rest(self) -> None:
+        """Nothing waits."""
+
+    def finish(self, finished: Finished) -> None:
+        for scorer in self._scorers.values():
+            scorer.finish(finished)
+
+    def close(self) -> None:
+        """Let other programs use the folders."""
+        with self._changing:
+            for scorer in self._scorers.values():
+                scorer.close()
+            self._scorers.clear()
+
+
+def _dense_rows(matrix: Any) -> Iterator[Array]:
+    """The rows of a matrix (N, d), dense or CSR, one after another."""
+    for i in range(matrix.shape[0]):
+        yield np.asarray(matrix[[i]].todense() if sp.issparse(matrix) else matrix[i]).ravel()
+
+
+def _common(file: PartyFile, name: str, order: Order) -> Table:
+    """The rows of a file that were aligned, in the common order."""
+    return read_file(file, name, distinct=False).pick(order.rows, order.ids)

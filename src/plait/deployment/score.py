@@ -26,7 +26,8 @@ from plait.errors import ConfigError, InputError, MissingPartyError, PlaitError,
 from plait.messages import Broadcast, Form, Share
 from plait.privacy.policy import check_covered
 from plait.transports.admission import Terms
-from plait.transports.client import Link, Participant
+from plait.transports.client import Link
+from plait.transports.conversation import Participant
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Welcome
 from plait.transports.queries import QueryDesk
 from plait.transports.server import Hub

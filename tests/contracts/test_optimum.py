@@ -54,6 +54,15 @@ PENALTIES = {
     "L1": Choice(lambda _: plait.L1(0.03), lambda _: Terms(l1=0.03)),
     "elastic net": Choice(lambda _: plait.ElasticNet(0.04, 0.5), lambda _: Terms(l1=0.02, ridge=0.02)),
     "group lasso": Choice(lambda w: plait.GroupLasso(0.03, pairs_of(w)), lambda w: Terms(groups=pair_terms(0.03, w))),
+    "sparse group lasso": Choice(
+        lambda w: plait.L1(0.015) + plait.GroupLasso(0.015, pairs_of(w)),
+        lambda w: Terms(l1=0.015, groups=pair_terms(0.015, w)),
+    ),
+    "bounds per column": Choice(
+        lambda w: plait.Box(np.linspace(-0.3, 0.05, w), 0.2) + plait.L1(0.005),
+        lambda w: Terms(l1=0.005, lower=tuple(np.linspace(-0.3, 0.05, w)), upper=0.2),
+        apart=True,
+    ),
     "box": Choice(lambda _: plait.Box(-0.3, 0.2), lambda _: Terms(lower=-0.3, upper=0.2)),
     "box without zero": Choice(
         lambda _: plait.Box(0.05, 1.0) + plait.L2(0.01), lambda _: Terms(lower=0.05, upper=1.0, ridge=0.01)
@@ -133,7 +142,7 @@ def test_any_number_of_parties_reaches_the_pooled_optimum(loss: str, penalty: st
             assert abs(objective - best) <= 1e-6 * abs(best), f"{parties} parties, {form}: {fit.rounds} rounds"
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", [p for p in PENALTIES if p not in ("sparse group lasso", "bounds per column")])
 @pytest.mark.parametrize("loss", ["Hinge", "Pinball"])
 def test_losses_with_kinks_reach_the_optimum_on_sparse_columns(loss: str, penalty: str) -> None:
     for parties in SPLITS:

@@ -181,12 +181,16 @@ class JobMaker:
 
     def undisturbed(self, **options: object) -> dict[str, str]:
         """The result of the same job, simulated in this process."""
+        job = self(**options)
+        self.simulate(job)
+        return job.result()
+
+    def simulate(self, job: Job) -> None:
+        """Train in this process."""
         from plait.deployment.coordinator_program import coordinate
         from plait.deployment.job_file import read_party
         from plait.deployment.progress import Silent
 
-        job = self(**options)
         spec = read_job(job.file)
         files = [read_party(job.file, name) for name in job.parties]
         coordinate(spec, files[0], files, None, Silent())
-        return job.result()

@@ -223,6 +223,62 @@ def test_a_coordinator_that_asks_and_never_reads_does_not_fill_the_memory(jobs: 
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 700_000  # kB; 1.5 GB in the attack
 
 
+@pytest.mark.threat(
+    "coordinator", "the same question for ever", "an answer is repeated a few times between two new ones"
+)
+def test_an_exchange_is_not_repeated_for_ever_nor_logged_at_length(jobs: JobMaker) -> None:
+    job, answers = jobs(**L1), []
+
+    def script(talk: Talk) -> None:
+        for _ in range(5000):
+            answers.append(talk.ask(Broadcast(1, gradient(), orders()), 1))
+            if not isinstance(answers[-1], Share):
+                return
+
+    assert "asked for again" in attacked(job, script)
+    assert len(answers) < 100
+    assert {answer.digest for answer in answers[:-1]} == {answers[0].digest}
+    assert sum(path.stat().st_size for path in job.folder.rglob("audit.jsonl")) < 50_000
+
+
+@pytest.mark.threat("coordinator", "numbers at the edge of what is a number", "an answer of finite numbers, or none")
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (4, 5e-324),
+        *(
+            pytest.param(place, value, marks=pytest.mark.slow)
+            for place, value in [
+                (0, 4096.0),
+                (2, 1e49),
+                (2, -1e49),
+                (2, 5e-324),
+                (4, 1e49),
+                (5, -0.0),
+                (5, 1e49),
+                (6, -0.0),
+            ]
+        ),
+    ],
+)
+def test_strange_orders_are_answered_with_numbers_or_not_at_all(jobs: JobMaker, place: int, value: float) -> None:
+    job, answers = jobs(**L1), []
+
+    def script(talk: Talk) -> None:
+        for seq in (1, 2):
+            none = (0.0,) * (seq > 1)
+            wrong = orders(coefficients=none, gram=none)
+            wrong[place] = value
+            tiny = np.where(np.arange(ROWS) % 2, gradient(), np.sign(gradient()) * 5e-324)
+            answers.append(talk.ask(Broadcast(seq, tiny, wrong), seq))
+        talk.say(hostile.finished("enough", ok=False))
+        talk.hear()
+
+    attacked(job, script)
+    for answer in answers:
+        assert not isinstance(answer, Share) or answer.vector is None or np.isfinite(answer.vector).all()
+
+
 ALIGNED: dict[str, object] = {
     "rounds": 5,
     "rows": ROWS,
@@ -259,6 +315,22 @@ def test_sets_that_are_not_those_of_the_job_are_refused(jobs: JobMaker, sizes: d
     assert not isinstance(answers[0], Parcel)
     assert not set(job.folder.rglob("*taken*"))
     assert before <= set(job.folder.rglob("*"))
+
+
+@pytest.mark.threat("coordinator", "questions of an alignment without end", "as many as these sets take, four times")
+def test_an_alignment_has_an_end(jobs: JobMaker) -> None:
+    job, answers = jobs(**ALIGNED), []
+
+    def script(talk: Talk) -> None:
+        for seq in range(1, 5000):
+            answers.append(talk.parcel(Parcel("announce"), seq))
+            if not isinstance(answers[-1], Parcel):
+                return
+
+    job.command = lambda name, *more: [*Job.command(job, name), "--yes"]  # type: ignore[method-assign]
+    assert "takes at most" in attacked(job, script, phase="align")
+    assert len(answers) < 200
+    assert sum(path.stat().st_size for path in job.folder.rglob("audit.jsonl")) < 100_000
 
 
 @pytest.mark.threat("coordinator", "more places traced than were agreed on", "each place is led back once")

@@ -30,13 +30,20 @@ WRONG: dict[str, dict[str, Any]] = {
     "another round": {"vector": FLAT, "scalars": np.zeros(25), "round": 3},
     "no vector": {"scalars": np.zeros(25)},
     "too short": {"vector": np.zeros(ROWS - 1), "scalars": np.zeros(25)},
+    "not numbers": {"vector": np.full(ROWS, np.nan), "scalars": np.zeros(25)},
+    "infinite scalars": {"vector": FLAT, "scalars": np.full(25, -np.inf)},
 }
+IN_ANY_RUN = ("no scalars", "not numbers")  # the others fail in the same place, and are as slow
+CASES = [
+    pytest.param(changes, id=name, marks=() if name in IN_ANY_RUN else pytest.mark.slow)
+    for name, changes in WRONG.items()
+]
 
 
 @pytest.mark.threat(
     "party", "shares of another shape, format, round or size", "checked before they are kept; a resumed run is sound"
 )
-@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("changes", CASES)
 def test_a_wrong_share_ends_the_run_by_name_and_a_resumed_one_is_sound(jobs: JobMaker, changes: dict[str, Any]) -> None:
     job = jobs(**OPTIONS)
     job.start("bank")
@@ -89,7 +96,7 @@ def test_an_outsider_is_told_that_the_job_does_not_name_it(jobs: JobMaker) -> No
 
 
 @pytest.mark.threat("party", "connected and silent, or trickling", "`coordinator.patience` for one answer")
-@pytest.mark.parametrize("way", ["silent", "trickling"])
+@pytest.mark.parametrize("way", [pytest.param("silent", marks=pytest.mark.slow), "trickling"])
 def test_a_party_that_stays_and_does_not_answer_ends_by_the_coordinators_patience(jobs: JobMaker, way: str) -> None:
     job = jobs(**OPTIONS)
     job.start("bank")
@@ -144,3 +151,18 @@ def test_a_revoked_certificate_is_refused_by_a_running_coordinator_and_others_go
     job.start("shop")
     for name in job.parties:
         assert job.wait(name, 60) == 0, job.log(name)
+
+
+@pytest.mark.threat(
+    "party", "comes and goes and never answers", "four times `coordinator.patience` for one answer in all"
+)
+def test_a_party_that_comes_and_goes_ends_the_run_and_fills_no_log(jobs: JobMaker) -> None:
+    job = jobs(**{**OPTIONS, "patience": 1.5})
+    job.start("bank")
+    job.until("bank", "listening")
+    while job.programs["bank"].poll() is None:
+        with hostile.party(job, "shop") as talk:
+            talk.hear()
+    assert job.wait("bank", 30) == 1
+    assert "however often it comes back" in job.log("bank")
+    assert sum(path.stat().st_size for path in job.folder.rglob("audit.jsonl")) < 100_000

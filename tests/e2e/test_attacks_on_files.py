@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from plait.data import preparation, transformers
 from plait.deployment.journal import Journal
 from plait.deployment.local_data import Rows
+from plait.deployment.run_folder import RunFolder
 from plait.errors import ConfigError, PlaitError, StorageError
 
 from .conftest import Job, JobMaker
@@ -46,12 +47,12 @@ def resumed(job: Job) -> list[int]:
 @pytest.mark.threat(
     "the disk itself", "forgets records, gives an older copy", "every request names the one before it; checksums"
 )
-@pytest.mark.parametrize("lost", [1, 3, 9])
+@pytest.mark.parametrize("lost", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(9, marks=pytest.mark.slow)])
 def test_a_party_that_lost_its_last_records_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, lost: int) -> None:
     job = jobs(**OPTIONS)
     started(job, 20)
     path = party_folder(job) / "checkpoint" / "journal"
-    journal = Journal(path)
+    journal = Journal(path, owner=RunFolder(party_folder(job)).owner)
     sizes = [24 + len(record.payload) for record in journal.records()]
     journal.close()
     os.truncate(path, sum(sizes[:-lost]))
@@ -65,7 +66,7 @@ def test_a_party_that_lost_its_last_records_ends_with_the_same_bits_or_the_remed
 @pytest.mark.threat(
     "the disk itself", "forgets records, gives an older copy", "every request names the one before it; checksums"
 )
-@pytest.mark.parametrize("who", ["shop", "coordinator"])
+@pytest.mark.parametrize("who", ["shop", pytest.param("coordinator", marks=pytest.mark.slow)])
 def test_an_older_copy_of_a_folder_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, who: str) -> None:
     job = jobs(**OPTIONS)
     started(job, 8)
@@ -84,6 +85,23 @@ def test_an_older_copy_of_a_folder_ends_with_the_same_bits_or_the_remedy(jobs: J
         assert job.result() == jobs.undisturbed(**OPTIONS)
     else:
         assert "start over" in job.log("shop") + job.log("bank")
+
+
+@pytest.mark.threat(
+    "whoever leaves files on the disk", "another run's journal or checkpoint", "each belongs to one party of one run"
+)
+def test_a_journal_of_another_run_is_not_resumed(jobs: JobMaker) -> None:
+    """Both runs stand at the same exchange, so that numbers alone would not tell."""
+    here, other = jobs(**OPTIONS), jobs(**{**OPTIONS, "model": "fit_intercept = false"})
+    for job in (here, other):
+        started(job, 12)
+    source, target = (party_folder(job) / "checkpoint" for job in (other, here))
+    shutil.rmtree(target)
+    shutil.copytree(source, target)
+    if resumed(here) == [0, 0]:  # its own records are asked for again
+        assert here.result() == jobs.undisturbed(**OPTIONS)
+    else:
+        assert "start over" in here.log("shop") + here.log("bank")
 
 
 @pytest.mark.threat(
@@ -122,7 +140,7 @@ def test_a_flipped_size_in_a_journal_takes_no_memory(tmp_path: Path) -> None:
 
 @pytest.mark.threat("local user", "reads files", "0600 and 0700")
 def test_everything_that_a_run_writes_is_for_its_owner_alone(jobs: JobMaker) -> None:
-    before = os.umask(0o022)
+    before = os.umask(0)
     try:
         job = jobs(**OPTIONS)
         assert [job.start(name) and 0 for name in job.parties] == [0, 0]
@@ -130,8 +148,10 @@ def test_everything_that_a_run_writes_is_for_its_owner_alone(jobs: JobMaker) -> 
             assert job.wait(name) == 0, job.log(name)
     finally:
         os.umask(before)
-    made = [*(job.folder / "runs").rglob("*"), *(job.folder / "counts").rglob("*"), *(job.folder / "certs").rglob("*")]
-    assert made
+    made = [
+        path for path in job.folder.rglob("*") if path.suffix not in (".toml", ".csv", ".log")
+    ]  # those are the test's
+    assert {"weights.json", "audit.jsonl", "report.html", "shop.key"} <= {path.name for path in made}
     for path in made:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
@@ -160,6 +180,44 @@ def test_predict_beside_serve_is_refused_and_breaks_no_log(jobs: JobMaker) -> No
         assert list(read_log(path))
 
 
+@pytest.mark.threat(
+    "whoever leaves files on the disk", "another run's model or preparation", "each belongs to one party of one run"
+)
+def test_files_of_another_run_are_not_used_for_scores(jobs: JobMaker) -> None:
+    folders = []
+    for scale in ("standard", "none"):
+        job = jobs(rounds=3, rows=200, own={"shop": f'[prepare]\nscale = "{scale}"\n'})
+        jobs.simulate(job)
+        folders.append((party_folder(job, "shop"), party_folder(job, "coordinator")))
+    for (here, model), (other, other_model) in (folders, folders[::-1]):
+        shutil.copy(other / "preparation.json", here / "preparation.json.other")
+        shutil.copy(other_model / "model.json", model / "model.json.other")
+    for here, model in folders:
+        (here / "preparation.json.other").replace(here / "preparation.json")
+        (model / "model.json.other").replace(model / "model.json")
+        with pytest.raises(StorageError, match="must belong to the preparation beside it"):
+            RunFolder(here).weights()
+        with pytest.raises(StorageError, match="must be of this run"):
+            RunFolder(model).model()
+
+
+@pytest.mark.threat("the disk itself", "cuts a journal anywhere", "whole records, from the first on, or an error")
+def test_a_journal_cut_at_any_byte_holds_the_first_records(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "whole", owner="run/shop")
+    for seq in (1, 2, 3):
+        journal.append(seq, [bytes([seq]) * 40 * seq])
+    journal.close()
+    data = (tmp_path / "whole").read_bytes()
+    for size in range(0, len(data), 3):
+        path = tmp_path / "cut"
+        path.write_bytes(data[:size])
+        again = Journal(path, owner="run/shop")
+        found = [(record.seq, record.payload) for record in again.records()]
+        again.close()
+        assert found == [(seq, bytes([seq]) * 40 * seq) for seq in (1, 2, 3)][: len(found)]
+        assert path.stat().st_size == sum(24 + len(payload) for _, payload in found)
+
+
 def _differs(one: dict[str, object], other: dict[str, object]) -> bool:
     """Whether two files of one format say different things: the last digit of a number may not matter."""
     kept = [{key: value for key, value in each.items() if key != "sha256"} for each in (one, other)]
@@ -175,7 +233,6 @@ def test_a_damaged_model_is_not_used(jobs: JobMaker, name: str) -> None:
     from plait.deployment.coordinator_program import coordinate
     from plait.deployment.job_file import read_job, read_party
     from plait.deployment.progress import Silent
-    from plait.deployment.run_folder import RunFolder
 
     spec, files = read_job(job.file), [read_party(job.file, n) for n in job.parties]
     coordinate(spec, files[0], files, None, Silent())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plait.deployment.journal import Journal
+from plait.deployment.run_folder import RunFolder
 
 from .held import SLOW
 from .stage import PHASES, ROLES, Stage, staged
@@ -65,7 +66,7 @@ def lost_records(stage: Stage, role: str) -> None:
 
 
 def _shorten_journal(path: Path) -> None:
-    journal = Journal(path)
+    journal = Journal(path, owner=RunFolder(path.parent.parent).owner)
     sizes = [24 + len(record.payload) for record in journal.records()]
     journal.close()
     os.truncate(path, sum(sizes[:-LOST]))

@@ -16,7 +16,7 @@ from plait.data.tables import read_table
 from plait.deployment import state
 from plait.deployment.job_file import read_job
 from plait.deployment.journal import Journal
-from plait.deployment.service.answers import Refusal
+from plait.deployment.service.answers import HttpRefusal
 from plait.deployment.service.app import _read_ids
 from plait.deployment.service.batch import read_rows
 from plait.deployment.stored_party import Answered, Snapshot
@@ -119,11 +119,11 @@ def _journal(path: Path) -> object:
 def _http(data: bytes) -> object:
     """What the service does with a body, up to the question for the parties."""
     found = None
-    with contextlib.suppress(Refusal):
+    with contextlib.suppress(HttpRefusal):
         found = read_rows(data)
     try:
         return found, handshake.encode(handshake.Query(_read_ids(data).ids))
-    except (Refusal, ProtocolError):
+    except (HttpRefusal, ProtocolError):
         return found
 
 

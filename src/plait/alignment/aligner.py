@@ -39,6 +39,8 @@ BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""
 PLACES = 1 << 16  # places in one parcel: half a megabyte, as much as a parcel of elements
 PLACE = np.dtype("<u8")  # 8 bytes, little-endian: a row number in a parcel, the same on every machine
+_OTHER_PARCELS = 8  # of one set, and of an alignment, that carry no elements and no places
+_REPEATED = 4  # times that everything may be asked: a coordinator that was killed asks some of it again
 _MOST_SETS = 1000  # parties of one job
 
 
@@ -119,6 +121,14 @@ class Aligner:
         if not self._state.sizes and parcel.what not in ("announce", "begin"):
             raise ProtocolError(f"an alignment must begin with the sizes of all sets. Found {parcel.what!r}.")
         return answer(parcel)
+
+    @property
+    def most_parcels(self) -> int:
+        """How many questions an alignment of these sets takes at most, with a few restarts of the coordinator."""
+        sets = [
+            2 * (-(-size // BATCH)) + 2 * (-(-size // PLACES)) + _OTHER_PARCELS for size in self._state.sizes.values()
+        ]
+        return _REPEATED * (sum(sets) + _OTHER_PARCELS)
 
     def finish(self, ok: bool, resumable: bool) -> None:
         """Keep the order; forget the secret, unless the alignment may go on later."""

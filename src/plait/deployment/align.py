@@ -53,6 +53,7 @@ class AligningParty:
         self.name = aligner.name
         self._aligner = aligner
         self._audit = audit
+        self._parcels = 0
 
     @property
     def ready(self) -> Ready:
@@ -61,6 +62,12 @@ class AligningParty:
     agreement = ALIGNMENT
 
     def receive(self, parcel: Parcel) -> Parcel:
+        self._parcels += 1
+        if self._parcels > self._aligner.most_parcels:
+            raise ProtocolError(
+                f"an alignment of these sets takes at most {self._aligner.most_parcels} questions. Found one more. The "
+                "coordinator is faulty, or not honest."
+            )
         self._note("received", parcel)
         answer = self._aligner.receive(parcel)
         self._note("sent", answer)

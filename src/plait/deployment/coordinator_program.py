@@ -185,7 +185,7 @@ class _Run:
 
     def train(self) -> Conducted:
         lag = window(len(self.labels.ids)) - 1
-        journal = Journal(self.folder.checkpoint / "journal", lag) if self.lasting else NoJournal()
+        journal = Journal(self.folder.checkpoint / "journal", lag, self.folder.owner) if self.lasting else NoJournal()
         try:
             transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
             spec = spec_at(self.job, self.file)

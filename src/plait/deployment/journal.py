@@ -2,8 +2,9 @@
 
     record   "PLJ3" | seq u64 | size u64 | check u32 | payload
 
-The check is the CRC-32 of seq, size, and the sum of the payload's pages, byte by byte.  This is ten times as fast as a
-CRC of all pages.  It notices as well when a page did not reach the disk.
+The check is the CRC-32 of the owner, seq, size, and the sum of the payload's pages, byte by byte.  This is ten times as
+fast as a CRC of all pages.  It notices as well when a page did not reach the disk.  The owner is a party of a run: the
+journal of another one holds no record here.
 
 `append` writes at once, so that killing the process loses nothing; `append_behind` lets a worker write.  Making
 records durable against a power cut (fsync) takes milliseconds, so the worker does it for all records at hand while
@@ -44,8 +45,9 @@ class Record:
 class Journal:
     """Records in the order of their numbers, one writer, and a worker that makes them durable."""
 
-    def __init__(self, path: Path, lag: int = 1) -> None:
+    def __init__(self, path: Path, lag: int = 1, owner: str = "") -> None:
         self.path = path
+        self._owner = zlib.crc32(owner.encode())
         new = not path.exists()
         make_folder(path.parent)
         self._file = open_private(path, "ab")
@@ -139,7 +141,7 @@ class Journal:
 
     def _write(self, seq: int, parts: list[Buffer]) -> None:
         size = sum(len(part) for part in parts)
-        self._file.write(_RECORD.pack(_MAGIC, seq, size, _check(parts, seq, size)))
+        self._file.write(_RECORD.pack(_MAGIC, seq, size, _check(parts, seq, size, self._owner)))
         for part in parts:
             self._file.write(part)
         self._file.flush()
@@ -156,7 +158,7 @@ class Journal:
     def records(self) -> Iterator[Record]:
         """Every whole record, oldest first."""
         with self.path.open("rb") as file:
-            while (record := _read(file, self.path)) is not None:
+            while (record := _read(file, self.path, self._owner)) is not None:
                 yield record
 
     def _drop_torn_tail(self) -> int:
@@ -199,7 +201,7 @@ def window(rows: int) -> int:
     return max(2, min(_LONGEST_WINDOW, _WINDOW_BYTES // (8 * rows)))
 
 
-def _check(parts: Iterable[Buffer], seq: int, size: int) -> int:
+def _check(parts: Iterable[Buffer], seq: int, size: int, owner: int) -> int:
     total, at = np.zeros(_PAGE, np.uint8), 0
     for part in parts:
         data = np.frombuffer(part, np.uint8)
@@ -210,10 +212,10 @@ def _check(parts: Iterable[Buffer], seq: int, size: int) -> int:
         total += data[lead : data.size - rest.size].reshape(pages, _PAGE).sum(axis=0, dtype=np.uint8)
         total[: rest.size] += rest
         at += data.size
-    return zlib.crc32(total.tobytes(), zlib.crc32(struct.pack("<QQ", seq, size)))
+    return zlib.crc32(total.tobytes(), zlib.crc32(struct.pack("<QQ", seq, size), owner))
 
 
-def _read(file: BinaryIO, path: Path) -> Record | None:
+def _read(file: BinaryIO, path: Path, owner: int) -> Record | None:
     """The next record; None at the end or where the last write was cut short."""
     header = file.read(_RECORD.size)
     if len(header) < _RECORD.size or not any(header):
@@ -224,4 +226,4 @@ def _read(file: BinaryIO, path: Path) -> Record | None:
     if size > os.fstat(file.fileno()).st_size - file.tell():
         return None
     payload = file.read(size)
-    return Record(seq, payload) if len(payload) == size and _check([payload], seq, size) == check else None
+    return Record(seq, payload) if len(payload) == size and _check([payload], seq, size, owner) == check else None

@@ -11,6 +11,7 @@ checkpoint/        what a restart resumes from
 """
 
 import fcntl
+import hashlib
 import secrets
 import shutil
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -63,6 +64,11 @@ class RunFolder:
         self._lock: BinaryIO | None = None
 
     @property
+    def owner(self) -> str:
+        """Whose folder this is, of which run: what lies in it says so."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
     def checkpoint(self) -> Path:
         return self.path / "checkpoint"
 
@@ -103,12 +109,14 @@ class RunFolder:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def write_weights(self, columns: tuple[str, ...], weights: Array, clip: float | None, mean: float) -> None:
-        """`clip` is the norm at which rows are clipped before they are scored, as they were in training.
+        """What was trained, once its preparation is there.
 
-        `mean` is the mean part of a score over the training rows.
+        `clip` is the norm at which rows are clipped before they are scored, as they were in training.  `mean` is the
+        mean part of a score over the training rows.
         """
-        content = {"format": 1, "party": self.status.name, "run": self.status.run, "clip": clip, "mean": mean}
-        write_json(self.path / "weights.json", {**content, "columns": list(columns), "weights": weights.tolist()})
+        about = {"format": 1, "party": self.status.name, "run": self.status.run, "preparation": self._preparation()}
+        content = {**about, "clip": clip, "mean": mean, "columns": list(columns), "weights": weights.tolist()}
+        write_json(self.path / "weights.json", content)
 
     def weights(self) -> tuple[tuple[str, ...], Array, float | None, float]:
         """The names of the columns, the weights (d,), bit for bit, where rows are clipped, and the mean part."""
@@ -118,15 +126,33 @@ class RunFolder:
                 f"{self.path / 'weights.json'} must be of this party and run. Found {content['party']!r} and "
                 f"{content['run']!r}. Restore the folder."
             )
+        if content.get("preparation") != self._preparation():
+            raise StorageError(
+                f"{self.path / 'weights.json'} must belong to the preparation beside it. Found another preparation. "
+                "Restore the folder."
+            )
         weights = np.array(content["weights"], dtype=np.float64)
         return tuple(content["columns"]), weights, content["clip"], float(content.get("mean", 0.0))
+
+    def _preparation(self) -> str:
+        """A digest of how the columns were prepared."""
+        found = hashlib.sha256()
+        for name in ("preparation.json", "preparation.skops"):
+            path = self.path / name
+            found.update(path.read_bytes() if path.exists() else b"")
+        return found.hexdigest()
 
     def write_model(self, intercept: float, loss: str, parties: tuple[str, ...], result: dict[str, Any]) -> None:
         content = {"format": 1, "run": self.status.run, "intercept": intercept, "loss": loss, "parties": list(parties)}
         write_json(self.path / "model.json", {**content, **result})
 
     def model(self) -> dict[str, Any]:
-        return read_json(self.path / "model.json", "a trained model")
+        content = read_json(self.path / "model.json", "a trained model")
+        if content["run"] != self.path.parent.name:
+            raise StorageError(
+                f"{self.path / 'model.json'} must be of this run. Found {content['run']!r}. Restore the folder."
+            )
+        return content
 
     def write_history(self, rounds: list[dict[str, Any]]) -> None:
         write_json(self.path / "history.json", {"format": 1, "rounds": rounds})

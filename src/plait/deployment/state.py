@@ -66,16 +66,22 @@ def decode(data: bytes) -> Any:
     return state
 
 
-def sealed(data: bytes) -> bytes:
-    """The bytes and their BLAKE3 digest: for a file that is read whole."""
-    return data + blake3(data).digest()
+def sealed(data: bytes, owner: str) -> bytes:
+    """The bytes and a BLAKE3 digest of them and their owner (a party of a run): for a file that is read whole."""
+    return data + _seal(data, owner)
 
 
-def unsealed(data: bytes, path: Path) -> bytes:
-    """What was sealed; StorageError where a byte of it has changed, or some are missing."""
+def _seal(data: bytes, owner: str) -> bytes:
+    return blake3(data, key=blake3(owner.encode()).digest()).digest()
+
+
+def unsealed(data: bytes, path: Path, owner: str) -> bytes:
+    """What was sealed; StorageError where a byte of it has changed, some are missing, or another run's are there."""
     content, seal = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    if blake3(content).digest() != seal:
-        raise StorageError(f"{path} must be as plait wrote it. Found it damaged. Restore the folder, or start over.")
+    if _seal(content, owner) != seal:
+        raise StorageError(
+            f"{path} must be as plait wrote it. Found it damaged, or of another run. Restore the folder, or start over."
+        )
     return content
 
 

@@ -33,6 +33,7 @@ _MORE_ROUNDS = (
     "trust.max_rounds in the party file."
 )
 _PEER = "coordinator"
+_MOST_REPEATS = 4  # times the exchanges that are kept to be repeated, between two new ones: a few broken connections
 _UNDER_WAY = 0.01
 """Seconds: encrypting the last of a message goes on after it was handed over."""
 
@@ -86,6 +87,7 @@ class StoredParty:
         self._rows = rows
         self._ids = ids
         self._recent: tuple[Answered, ...] = ()
+        self._repeats = 0
         self._last = 0
         self._before: dict[int, Any] = {}
         self._sent: dict[int, str] = {}
@@ -94,7 +96,9 @@ class StoredParty:
         self._questions: dict[int, Broadcast] = {}
         self._audit = AuditLog(folder.path / "audit.jsonl")
         self._window = window(len(rows.ids))
-        self._journal = Journal(folder.checkpoint / "journal", self._window - 1) if lasting else NoJournal()
+        self._journal = (
+            Journal(folder.checkpoint / "journal", self._window - 1, folder.owner) if lasting else NoJournal()
+        )
         self._snapshot = folder.checkpoint / "state"
         self._snapshot_bytes = 0
         self._kept = folder.status.status == "finished"
@@ -127,6 +131,7 @@ class StoredParty:
         else:
             self._party.check(broadcast)
             self._count()
+            self._repeats = 0
             self._audit.message("received", _PEER, seq, broadcast)
         share = self._same(seq, self._step(seq, broadcast))
         self._need_width(share)
@@ -152,6 +157,12 @@ class StoredParty:
     def _repeated(self, seq: int, broadcast: Broadcast) -> Share:
         """What was answered before, to the same question."""
         self._need_same_question(seq, broadcast)
+        self._repeats += 1
+        if self._repeats > _MOST_REPEATS * self._window:
+            raise ProtocolError(
+                f"between two new exchanges at most {_MOST_REPEATS * self._window} are asked for again. Found more. "
+                "The coordinator is faulty, or not honest."
+            )
         for answered in self._recent:
             if answered.seq == seq:
                 self._audit.note("repeated", peer=_PEER, seq=seq)
@@ -210,8 +221,8 @@ class StoredParty:
         if finished.ok:
             weights = self._party.weights
             mean = float(np.mean(clip_rows(self._rows.matrix, self._clip) @ weights))
-            self.folder.write_weights(self._rows.columns, weights, self._clip, mean)
             self._rows.prepared.save(self.folder.path)
+            self.folder.write_weights(self._rows.columns, weights, self._clip, mean)
             self.folder.write_history(told_results(finished.details)["rounds"])
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
 
@@ -232,7 +243,7 @@ class StoredParty:
         return share
 
     def _write(self, snapshot: Snapshot) -> None:
-        data = state.sealed(state.encode(snapshot))
+        data = state.sealed(state.encode(snapshot), self.folder.owner)
         write_atomically(self._snapshot, data)
         self._snapshot_bytes = len(data)
 
@@ -250,7 +261,7 @@ class StoredParty:
             return
         if self._snapshot.exists():
             data = self._snapshot.read_bytes()
-            snapshot = state.decode(state.unsealed(data, self._snapshot))
+            snapshot = state.decode(state.unsealed(data, self._snapshot, self.folder.owner))
             if not isinstance(snapshot, Snapshot):
                 raise StorageError(f"{self._snapshot} must hold a party's state. Found another. Restore the folder.")
             self._snapshot_bytes = len(data)

@@ -26,6 +26,8 @@ from plait.errors import CertificateError, ConfigError
 AUTHORITY_YEARS = 10  # years: longer than most cooperations; a new authority means new certificates for all
 PARTY_DAYS = 397  # days: the longest that browsers and public authorities accept, about 13 months
 
+_AUTHORITY = "plait authority of "  # before the label party's name: what its authority is called
+
 
 class Folder:
     """A folder of certificates: ca.crt, and for each name name.key, name.csr, name.crt; ca.key only where it signs."""
@@ -70,7 +72,7 @@ class Folder:
     @property
     def owner(self) -> str:
         """The label party, whose authority this is."""
-        return name_of(read_certificate(self.authority)).removeprefix("plait authority of ")
+        return name_of(read_certificate(self.authority)).removeprefix(_AUTHORITY)
 
 
 def init_authority(folder: Folder, name: str) -> None:
@@ -80,7 +82,7 @@ def init_authority(folder: Folder, name: str) -> None:
             f"an authority must be made once. Found {folder.authority_key}. Keep it, or move it away."
         )
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _subject(f"plait authority of {check_name(name)}")
+    subject = _subject(_AUTHORITY + check_name(name))
     certificate = (
         _builder(subject, subject, key.public_key(), datetime.timedelta(days=365 * AUTHORITY_YEARS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -133,6 +135,8 @@ def sign_request(
     request = read_request(request_file)
     authority = read_certificate(folder.authority)
     name = name_of(request)
+    if name.startswith(_AUTHORITY):
+        raise CertificateError(f"a request must carry a party's name. Found {name!r}. Nothing was signed.")
     _need_free(folder, name, renew, own)
     certificate = (
         _builder(_subject(name), authority.subject, request.public_key(), datetime.timedelta(days=days))
@@ -213,7 +217,7 @@ def name_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> s
 def checked_name(name: str) -> str:
     """A name in a certificate: a party's, or an authority's; CertificateError for any other."""
     try:
-        check_name(name.removeprefix("plait authority of "))
+        check_name(name.removeprefix(_AUTHORITY))
     except ConfigError as error:
         raise CertificateError(f"a certificate must carry a party's name: {error}") from None
     return name

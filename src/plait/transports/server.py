@@ -32,7 +32,7 @@ _GREETING = 20.0  # seconds from the first byte of a stream until a party has sa
 _CONSENT = 86_400.0  # seconds that people may take to agree to an alignment: a day
 _STREAMS = 2  # open streams per party: one that works, one that takes its place after a broken connection
 _RETURNS = 4  # times the patience for one answer in all: a party may leave, come back, and compute, more than once
-_TOLD_REFUSALS = 16  # refusals that are noted one by one
+_TOLD = 16  # refusals, arrivals and departures of a peer that are noted one by one
 _UNNAMED = 8  # streams without a certificate that may be greeting at once
 
 
@@ -49,7 +49,7 @@ class Hub:
         self._threads = ThreadPoolExecutor(places + 2, "plait-hub")
         self._streams: Counter[str | None] = Counter()
         self._counting = threading.Lock()
-        self._refused: Counter[str] = Counter()
+        self._noted: Counter[tuple[str, str]] = Counter()
         self._server: grpc.Server | None = None
         self._security: Identity | None = None
         self._closed = False
@@ -231,7 +231,7 @@ class Hub:
             if not context.add_callback(lambda: desk.leave(session)):
                 raise _Gone
             known = {"fingerprint": mark} if (mark := peer_fingerprint(context)) else {}
-            self._note("joined", peer=desk.name, last=ready.last, address=context.peer(), **known)
+            self._note_some("joined", desk.name, last=ready.last, address=context.peer(), **known)
             by_id = self.by_id.get(desk.name)
             yield from self._talk(desk, session, incoming) if by_id is None else _queries(by_id, session, incoming)
         except Refusal as refusal:
@@ -244,7 +244,7 @@ class Hub:
             self._note_refusal(desk.name if desk else context.peer(), wrong)
             yield handshake.encode(wrong.answer)
         except _Gone:
-            self._note("left", peer=desk.name if desk else context.peer())
+            self._note_some("left", desk.name if desk else context.peer())
         finally:
             watch.close()
             if desk is not None:
@@ -259,13 +259,16 @@ class Hub:
         return desk
 
     def _note_refusal(self, peer: str, refusal: Refusal) -> None:
-        """The first refusals of a peer, then each time when their number has doubled: a log must not grow with them."""
+        self._note_some(refusal.expected or "refused", peer, reason=plain(str(refusal), 500))
+
+    def _note_some(self, what: str, peer: str, **facts: object) -> None:
+        """The first ones of a peer, then each time when their number has doubled: a log must not grow with them."""
+        key = (what, peer if peer in self._desks else "")
         with self._counting:
-            self._refused[peer if peer in self._desks else ""] += 1
-            count = self._refused[peer if peer in self._desks else ""]
-        if count <= _TOLD_REFUSALS or count & (count - 1) == 0:
-            what = refusal.expected or "refused"
-            self._note(what, peer=plain(peer, 80), reason=plain(str(refusal), 500), times=count)
+            self._noted[key] += 1
+            count = self._noted[key]
+        if count <= _TOLD or count & (count - 1) == 0:
+            self._note(what, peer=plain(peer, 80), **facts, **({"times": count} if count > 1 else {}))
 
     def _seat(self, desk: Desk, session: object, ready: Ready) -> None:
         with desk.changed:

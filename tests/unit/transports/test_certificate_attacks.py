@@ -113,3 +113,39 @@ def test_a_list_of_another_authority_is_not_believed(bank: Folder, tmp_path: Pat
     bank.revoked.write_bytes(other.revoked.read_bytes())
     with pytest.raises(CertificateError, match="must be signed by"):
         Identity.load(bank, "bank")
+
+
+@pytest.mark.threat(
+    "requester of a certificate", "a name that looks like another", "one form for names: no case, no look-alike"
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Bank",
+        "bank ",
+        " bank",
+        "b\u0430nk",
+        "bank\u200b",
+        "bank\0",
+        "bank.",
+        "bank/../x",
+        "*",
+        "plait authority of bank",
+    ],
+)
+def test_a_request_with_a_name_that_looks_like_another_is_refused(tmp_path: Path, bank: Folder, name: str) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    asked = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    asked = asked.add_extension(x509.SubjectAlternativeName([x509.DNSName("bank")]), critical=False)
+    file = tmp_path / "odd.csr"
+    signed = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    before = {path: path.read_bytes() for path in bank.path.rglob("*.crt")}
+    code, said = sign(file, bank, "--yes")
+    assert code != 0, said
+    assert {path: path.read_bytes() for path in bank.path.rglob("*.crt")} == before

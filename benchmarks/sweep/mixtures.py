@@ -64,6 +64,7 @@ PENALTIES: dict[str, Mixture] = {
     "enet(1e-4)": same(l1=5e-5, ridge=5e-5),
     "group(1e-2)": groups(group=1e-2),
     "group(1e-4)": groups(group=1e-4),
+    "l1+group(1e-3)": groups(l1=1e-3, group=1e-3),
 }
 
 CONSTRAINTS: dict[str, Mixture] = {
@@ -79,6 +80,7 @@ CONSTRAINTS: dict[str, Mixture] = {
     "nonneg ball": same(lower=0.0, radius=0.5),
     "group+nonneg": groups(group=1e-3, lower=0.0),
     "group+ball": groups(group=1e-3, radius=0.5),
+    "l1+group+nonneg": groups(l1=1e-3, group=1e-3, lower=0.0),
 }
 
 MIXTURES: dict[str, Mixture] = {

@@ -21,7 +21,7 @@ from plait.privacy.policy import Policy, check_covered
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
-from plait.problem.registry import keeps_bounds, loss_of, takes_alpha
+from plait.problem.registry import loss_of, takes_alpha
 from plait.training.fit import fit
 from plait.training.fit_result import Coefficient, Fit
 from plait.training.loop import Observer
@@ -54,9 +54,6 @@ class Vertical(NestedOptions):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        for kind in (tags.classifier_tags, tags.regressor_tags):
-            if kind is not None:
-                kind.poor_score = keeps_bounds(self.penalty)  # the best model within bounds may be a poor one
         return tags
 
     def _read_training(self, X: Any, y: Any) -> dict[str, Part]:

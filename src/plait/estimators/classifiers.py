@@ -15,6 +15,7 @@ from plait.errors import InputError, SettingError
 from plait.estimators.base import Vertical, as_input_error
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
+from plait.problem.registry import keeps_bounds
 
 
 class VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
@@ -43,6 +44,11 @@ class VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
         labels = [np.where(member == k, 1.0, -1.0) for k in policies]
         self.coef_, self.intercept_ = self._keep(self._train(parts, labels, loss, weights, list(policies.values())))
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = keeps_bounds(self.penalty)  # the best model within bounds may be a poor one
+        return tags
 
     def decision_function(self, X: Any) -> Array:
         """The scores: (N,) for two classes, else (N, K)."""

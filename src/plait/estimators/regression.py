@@ -16,7 +16,7 @@ from plait.methods.base import Method
 from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss, Poisson
-from plait.problem.registry import DEFAULT_PENALTY, LOSSES
+from plait.problem.registry import DEFAULT_PENALTY, LOSSES, keeps_bounds
 from plait.training.fit import FIT_INTERCEPT
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION
@@ -162,6 +162,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = keeps_bounds(self.penalty)  # the best model within bounds may be a poor one
         tags.target_tags.positive_only = self._counts
         tags.target_tags.multi_output = not self._counts  # scikit-learn's checks of several targets take negative ones
         return tags

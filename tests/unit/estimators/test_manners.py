@@ -211,3 +211,11 @@ def test_a_diverged_run_is_a_value_error_that_does_not_advise_what_was_done() ->
     assert issubclass(plait.DivergedError, ValueError)
     assert "plait.Proximal()" not in plait.Proximal().remedy
     assert "plait.Proximal()" in plait.Jacobi().remedy
+
+
+@pytest.mark.parametrize("penalty", ["non-negative", plait.L2(0.1) + plait.Ball(1.0), ["l2", plait.Box(0.0, 1.0)]])
+def test_a_constrained_model_may_score_poorly(penalty: Any) -> None:
+    tags = plait.VerticalLogisticRegression(penalty=penalty).__sklearn_tags__()
+    assert tags.classifier_tags.poor_score
+    assert plait.VerticalRegression(penalty=penalty).__sklearn_tags__().regressor_tags.poor_score
+    assert not plait.VerticalRegression(penalty="l1").__sklearn_tags__().regressor_tags.poor_score

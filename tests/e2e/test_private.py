@@ -1,6 +1,7 @@
 """Private jobs: simulated and deployed, killed and resumed, they give the same numbers and pay once."""
 
 import json
+import re
 import signal
 
 import numpy as np
@@ -75,7 +76,12 @@ def test_private_programs_give_the_numbers_of_a_simulation(jobs: JobMaker, optio
     assert words in job.log("shop")
     assert words in job.log("bank")
     run = max((job.folder / "runs").iterdir())
-    assert "epsilon = 2.00" in (run / "shop" / "report.html").read_text()
+    report = (run / "shop" / "report.html").read_text()
+    assert "epsilon = 2.00" in report
+    assert "Running total of the budget" in report
+    figures = re.findall("<figure>.*?</figure>", (run / "coordinator" / "report.html").read_text(), re.DOTALL)
+    assert all('<polyline class="line' in figure for figure in figures), "no chart is empty"
+    assert bool(figures) == (options is IN_THE_LOOP), "one pass measures nothing"
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ from plait.cli.options import (
 )
 from plait.cli.watching import watcher
 from plait.deployment.alignment_folder import SCORING
-from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
 from plait.deployment.local_data import load_labels
+from plait.deployment.report.evidence import evidence_on_new_rows
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score import help_score
@@ -92,7 +92,7 @@ def evaluate(
 ) -> None:
     """Measure the model on new rows with labels. The other parties run `plait predict`."""
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    _show_metrics(program.job, program.file, rows, _scores(program, rows, run, log, yes))
+    _show_metrics(program, rows, _scores(program, rows, run, log, yes))
 
 
 def _scores(program: Program, rows: str, run: str, log: Log, yes: bool, ids: Path | None = None) -> JointScores:
@@ -119,12 +119,14 @@ def _listed(path: Path) -> list[str]:
     return found
 
 
-def _show_metrics(job: Job, file: PartyFile, rows: str, scores: JointScores) -> None:
+def _show_metrics(program: Program, rows: str, scores: JointScores) -> None:
+    job, file = program.job, program.file
     labels, known = load_labels(job, file, rows or file.data.score), scores.complete
     found = metrics(job.loss, scores.values[known], labels.values[known])
     write_json(scores.folder / "metrics.json", {"format": 1, "rows": int(known.sum()), **found})
     folder = RunFolder(scores.folder)
-    write_report(scores.folder, job, {**folder.model(), "rounds": folder.history(), "new_metrics": found})
+    evidence = evidence_on_new_rows(job, file, program.local_parties(), rows or file.data.score, scores)
+    write_report(folder, job, file, {**folder.model(), "rounds": folder.history()}, (evidence,))
     for what, value in found.items():
         typer.echo(f"{what:24s} {value:.4f}")
     typer.echo(f"{int(known.sum())} rows; also in {scores.folder / 'metrics.json'} and report.html")

@@ -27,6 +27,7 @@ from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, 
 from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.registry import LOSSES
 from plait.deployment.replay import Journaled
+from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import (
     COORDINATOR,
@@ -118,6 +119,7 @@ class _Run:
             self.folder.write(replace(self.folder.status, alignment=self.alignment))
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
+        self.files: dict[str, PartyFile] = {}
         self.hub: Hub | None = None
 
     def _rows_of(self) -> str:
@@ -140,7 +142,7 @@ class _Run:
         for file in files:
             rows = load_rows(self.job, file, self.orders.get(file.name))
             party = open_party(self.job, file, rows, self.name, self.key, lasting=False)
-            self.local[file.name] = party
+            self.local[file.name], self.files[file.name] = party, file
             _need_same_rows(file.name, self.labels, self.ids, party)
 
     def open_hub(self, listen: Listen) -> None:
@@ -235,23 +237,32 @@ class _Run:
         self.folder.write_history(plain_rounds(rounds))
         details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
         self.audit.settle()
-        write_report(self.folder.path, self.job, {**details, "metrics": found})
         objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
         text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"
         self.tell(Finished(True, text, details), self._patience)
         self.folder.end("finished", text)
-        for name in self.local:
-            write_report(self.local[name].folder.path, self.job, details)
-        self.progress.event(REPORT, {"path": str(self.folder.path / "report.html")})
+        for name, party in self.local.items():
+            write_report(party.folder, self.job, self.files[name], details)
+        report = write_report(self.folder, self.job, self.file, details, self._evidence(conducted.scores))
+        self.progress.event(REPORT, {"path": str(report)})
         self.progress.end(Ending(outcome.reason.text, outcome.reason.converged))
         self.progress.say(f"{text}; model and report in {self.folder.path}")
         say_guarantees(self.job, self.job.parties, self.progress)
 
     def _metrics(self, scores: Array | None) -> dict[str, float]:
         """How good the model is on the training rows; the other parties are not told, for it is about the labels."""
+        return {} if (known := self._known(scores)) is None else metrics(self.job.loss, known, self.labels.values)
+
+    def _evidence(self, scores: Array | None) -> tuple[Evidence, ...]:
+        if (known := self._known(scores)) is None:
+            return ()
+        return (Evidence("training rows", False, self.job.loss, {TOGETHER: known}, self.labels.values),)
+
+    def _known(self, scores: Array | None) -> Array | None:
+        """The scores of the training rows, where they may be measured, and there is something to measure."""
         if scores is None or self.job.policy.private or np.unique(self.labels.values).size < 2:
-            return {}
-        return metrics(self.job.loss, scores, self.labels.values)
+            return None
+        return scores
 
     def fail(self, error: PlaitError) -> None:
         """End on all sides with one message."""

@@ -48,7 +48,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
     if not finished.ok or folder is None:
         progress.end(Ending(finished.reason, converged=False, failed=True))
         raise TransportError(f"the run ended at the coordinator: {finished.reason}")
-    report = write_report(folder.path, job, told_results(finished.details))
+    report = write_report(folder, job, file, told_results(finished.details))
     progress.event(REPORT, {"path": str(report)})
     progress.end(Ending(finished.reason, converged=finished.details.get("converged") is True))
     progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")

@@ -23,7 +23,7 @@ def of_classes(scores: Array, labels: Array) -> dict[str, float]:
     if positive.all() or not positive.any():
         raise InputError("labels must hold both classes. Found only one. Evaluate on more rows.")
     probability = expit(scores)
-    hits, misses = _cumulative(scores, positive)
+    hits, misses = cumulative(scores, positive)
     true, false = hits / hits[-1], misses / misses[-1]
     top = np.argsort(-scores, kind="stable")[: max(1, round(_TOP * scores.size))]
     return {
@@ -37,7 +37,7 @@ def of_classes(scores: Array, labels: Array) -> dict[str, float]:
     }
 
 
-def _cumulative(scores: Array, positive: Array) -> tuple[Array, Array]:
+def cumulative(scores: Array, positive: Array) -> tuple[Array, Array]:
     """How many positives and negatives score at least as high as each distinct score, from the highest; 0 first."""
     order = np.argsort(-scores, kind="stable")
     last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))

@@ -1,41 +1,117 @@
-"""Line charts as inline SVG: no scripts, no fonts, no network."""
+"""Charts as inline SVG that follows the page's colours: no scripts, no fonts, no network."""
 
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-_COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea")
-_WIDTH, _HEIGHT = 640, 220  # pixels: fits a page of A4 and a small window
-_LEFT, _BOTTOM, _TOP = 70, 24, 22  # pixels of the margins: room for numbers such as 1.0e-12, a line of text, a title
+_WIDTH, _HEIGHT = 440, 300  # pixels: two fit beside each other on a page of A4
+_LEFT, _BOTTOM, _TOP, _RIGHT = 58, 44, 12, 14  # pixels of the margins: room for numbers such as 1e-12 and a label
+_MOST_POINTS = 400  # of a line: more than it is wide
+_TICKS = 4  # steps of an axis, about
 
 Series = Sequence[tuple[float, float]]
 
 
-def line_chart(title: str, lines: Mapping[str, Series], logarithmic: bool = False) -> str:
-    """An SVG with one line per name; points that cannot be drawn are left out."""
-    drawn = {name: _drawable(points, logarithmic) for name, points in lines.items()}
-    drawn = {name: points for name, points in drawn.items() if points}
+@dataclass(frozen=True)
+class Axes:
+    """How a chart is labelled, and its range where the data do not decide it."""
+
+    title: str
+    x: str
+    y: str
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    logarithmic: bool = False
+    percent: bool = False
+
+
+def line_chart(axes: Axes, lines: Mapping[str, Series], guide: Series = ()) -> str:
+    """An SVG with one line per name, and a dashed guide; empty where fewer than two points can be drawn."""
+    drawn = {name: thinned(_drawable(points, axes.logarithmic)) for name, points in lines.items()}
+    drawn = {name: points for name, points in drawn.items() if len(points) > 1}
     if not drawn:
         return ""
-    xs = [x for points in drawn.values() for x, _ in points]
-    ys = [y for points in drawn.values() for _, y in points]
-    x0, x1, y0, y1 = min(xs), max(max(xs), min(xs) + 1), min(ys), max(ys)
-    y1 = y1 if y1 > y0 else y0 + max(1e-9, abs(y0) * 1e-3)  # a flat line still needs an axis of some height
+    frame = _Frame.of(axes, [p for points in drawn.values() for p in points])
+    parts = [frame.axis()]
+    if guide:
+        parts.append(f'<polyline class="guide" points="{frame.path(guide)}"/>')
+    for i, points in enumerate(drawn.values()):
+        parts.append(f'<polyline class="line s{i % 4}" points="{frame.path(points)}"/>')
+    return frame.svg(parts, list(drawn))
 
-    def place(x: float, y: float) -> str:
-        across = _LEFT + (x - x0) / (x1 - x0) * (_WIDTH - _LEFT - 10)
-        down = _TOP + (y1 - y) / (y1 - y0) * (_HEIGHT - _TOP - _BOTTOM)
-        return f"{across:.1f},{down:.1f}"
 
-    parts = [_axis(x0, x1, y0, y1, logarithmic)]
-    for i, (name, points) in enumerate(drawn.items()):
-        colour = _COLOURS[i % len(_COLOURS)]
-        path = " ".join(place(x, y) for x, y in points)
-        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{path}"/>')
-        label = html.escape(name)
-        parts.append(f'<text x="{_LEFT + 8 + 110 * i}" y="14" fill="{colour}" font-size="12">{label}</text>')
-    name = html.escape(title)
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{name}">{"".join(parts)}</svg>'
+def bar_chart(axes: Axes, edges: Sequence[float], groups: Mapping[str, Sequence[float]]) -> str:
+    """An SVG with a histogram per group, one over the other."""
+    top = max((max(heights, default=0.0) for heights in groups.values()), default=0.0)
+    if not top > 0:
+        return ""
+    frame = _Frame.of(axes, [(edges[0], 0.0), (edges[-1], top)])
+    parts = [frame.axis()]
+    for i, heights in enumerate(groups.values()):
+        for left, right, height in zip(edges[:-1], edges[1:], heights, strict=True):
+            (x0, y0), (x1, y1) = frame.place(left, height), frame.place(right, 0.0)
+            box = f'x="{x0:.1f}" y="{y0:.1f}" width="{max(0.5, x1 - x0 - 1):.1f}" height="{y1 - y0:.1f}"'
+            parts.append(f'<rect class="f{i % 4}" fill-opacity=".55" {box}/>')
+    return frame.svg(parts, list(groups))
+
+
+def thinned(points: Series) -> list[tuple[float, float]]:
+    """At most 400 of the points, evenly, the first and the last among them."""
+    step = max(1, math.ceil(len(points) / _MOST_POINTS))
+    return [*points[:-1:step], points[-1]] if points else []
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """From numbers to places on the picture."""
+
+    axes: Axes
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+    @classmethod
+    def of(cls, axes: Axes, points: Series) -> "_Frame":
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        x0, x1 = axes.x_range or (min(xs), max(xs))
+        y0, y1 = axes.y_range or (min(ys), max(ys))
+        return cls(axes, x0, x1 if x1 > x0 else x0 + 1, y0, y1 if y1 > y0 else y0 + max(1e-9, abs(y0) * 1e-3))
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        across = _LEFT + (x - self.x0) / (self.x1 - self.x0) * (_WIDTH - _LEFT - _RIGHT)
+        down = _TOP + (self.y1 - y) / (self.y1 - self.y0) * (_HEIGHT - _TOP - _BOTTOM)
+        return across, down
+
+    def path(self, points: Series) -> str:
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in (self.place(*point) for point in points))
+
+    def axis(self) -> str:
+        low = _HEIGHT - _BOTTOM
+        parts = [f'<path class="axis" d="M{_LEFT},{_TOP}V{low}H{_WIDTH - _RIGHT}"/>']
+        for y in _ticks(self.y0, self.y1):
+            _, down = self.place(self.x0, y)
+            parts.append(f'<path class="grid" d="M{_LEFT},{down:.1f}H{_WIDTH - _RIGHT}"/>')
+            shown = f"1e{y:g}" if self.axes.logarithmic else self._number(y)
+            parts.append(f'<text x="{_LEFT - 6}" y="{down + 4:.1f}" text-anchor="end">{shown}</text>')
+        for x in _ticks(self.x0, self.x1):
+            across, _ = self.place(x, self.y0)
+            parts.append(f'<text x="{across:.1f}" y="{low + 17}" text-anchor="middle">{self._number(x)}</text>')
+        middle = (_LEFT + _WIDTH - _RIGHT) / 2
+        parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">{html.escape(self.axes.x)}</text>')
+        return "".join(parts)
+
+    def _number(self, value: float) -> str:
+        return f"{100 * value:g} %" if self.axes.percent else f"{value:.4g}"
+
+    def svg(self, parts: list[str], names: list[str]) -> str:
+        label = html.escape(f"{self.axes.title}: {self.axes.y} against {self.axes.x}" + _legend_words(names))
+        return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _legend_words(names: list[str]) -> str:
+    return f" for {', '.join(names)}" if len(names) > 1 else ""
 
 
 def _drawable(points: Series, logarithmic: bool) -> list[tuple[float, float]]:
@@ -44,14 +120,10 @@ def _drawable(points: Series, logarithmic: bool) -> list[tuple[float, float]]:
     return [(x, y) for x, y in points if math.isfinite(y)]
 
 
-def _axis(x0: float, x1: float, y0: float, y1: float, logarithmic: bool) -> str:
-    def shown(y: float) -> str:
-        return f"{10**y:.1e}" if logarithmic else f"{y:.5g}"
-
-    low, style = _HEIGHT - _BOTTOM, 'font-size="11" fill="#778"'
-    return (
-        f'<path d="M{_LEFT},{_TOP}V{low}H{_WIDTH - 10}" stroke="#99a" fill="none"/>'
-        f'<text x="4" y="{_TOP + 8}" {style}>{shown(y1)}</text><text x="4" y="{low}" {style}>{shown(y0)}</text>'
-        f'<text x="{_LEFT}" y="{_HEIGHT - 6}" {style}>{x0:g}</text>'
-        f'<text x="{_WIDTH - 12}" y="{_HEIGHT - 6}" text-anchor="end" {style}>round {x1:g}</text>'
-    )
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers between low and high, about four."""
+    raw = (high - low) / _TICKS
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * k for k in (1, 2, 2.5, 5, 10) if size * k >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]

@@ -1,119 +1,119 @@
-"""The report of one run at one party: one HTML file that opens without a network."""
+"""The report of one run at one party: one HTML file that opens without a network, for people who decide."""
 
-import html
-import json
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from plait._files import write_atomically
 from plait._version import __version__
-from plait.deployment.job_file import Job
+from plait.deployment.consent import revealed
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.message_log import read_log
-from plait.deployment.report.chart import line_chart
-
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
-td,th{padding:.25rem .6rem;border-bottom:1px solid #e3e6ea;text-align:left;font-variant-numeric:tabular-nums}
-.cards{display:flex;flex-wrap:wrap;gap:.8rem}.card{border:1px solid #e3e6ea;border-radius:6px;padding:.6rem 1rem}
-.card b{display:block;font-size:1.2rem}.quiet{color:#667}svg{max-width:100%}
-@media(prefers-color-scheme:dark){body{background:#15181c;color:#dde}td,th,.card{border-color:#333a42}}
-"""
+from plait.deployment.report.evidence import Evidence
+from plait.deployment.report.rendering import render, size
+from plait.deployment.report.sections import coefficients, convergence, quality
+from plait.deployment.run_folder import COORDINATOR, RunFolder
+from plait.errors import PlaitError
+from plait.privacy.ledger.spending import read_spending
+from plait.training.tracking.forecast import duration
 
 
-def write_report(folder: Path, job: Job, details: dict[str, Any]) -> Path:
-    """Write report.html into a run folder."""
+def write_report(
+    folder: RunFolder, job: Job, file: PartyFile, details: dict[str, Any], evidence: tuple[Evidence, ...] = ()
+) -> Path:
+    """Write report.html into a run folder; `evidence` is about the labels, and only the label party has it."""
     rounds = details.get("rounds", [])
-    status = json.loads((folder / "run.json").read_text())
-    began = _text(status["started"][:19])
-    body = [
-        f"<h1>plait: {_text(job.name)}, {_text(status['name'])}</h1>",
-        f"<p class=quiet>run {_text(status['run'])}, plait {__version__}, started {began} UTC</p>",
-        _cards(details, rounds),
-        _convergence(rounds),
-        _metrics("Metrics, training rows", details.get("metrics", {})),
-        _metrics("Metrics, new rows", details.get("new_metrics", {})),
-        _privacy(job),
-        _traffic(folder),
-        _settings(job),
-    ]
-    page = f"<!doctype html><html lang=en><meta charset=utf-8><title>plait: {_text(job.name)}</title>"
-    page += f"<style>{_STYLE}</style><body>{''.join(body)}</body></html>\n"
-    path = folder / "report.html"
+    status = folder.status
+    coordinates = status.name == COORDINATOR
+    taken, rows = int(details.get("rounds_taken", len(rounds))), int(details.get("rows", 0))
+    own = RunFolder(folder.path.parent / file.name)
+    page = render(
+        "report.html",
+        job=job.name,
+        party=file.name,
+        coordinates=coordinates,
+        partners=[name for name in job.parties if name != file.name],
+        run=status.run,
+        started=status.started[:16].replace("T", " "),
+        version=__version__,
+        loss=type(job.loss).__name__,
+        classifies=job.loss.classifies,
+        label=file.data.label if coordinates else "",
+        rows=rows,
+        cards=_cards(details, rounds, taken),
+        qualities=[quality(each) for each in evidence],
+        training={key: f"{value:.4f}" for key, value in details.get("metrics", {}).items()},
+        weights=_weights(own, job),
+        private=job.policy.private,
+        guarantee=job.policy.guarantee(job.parties).splitlines(),
+        spent=_spent(file),
+        revealed=revealed(job, file.name, taken, rows) if rows else [],
+        traffic=_traffic(folder.path),
+        convergence=convergence(rounds),
+        settings=_settings(job),
+    )
+    path = folder.path / "report.html"
     write_atomically(path, page.encode())
     return path
 
 
-def _cards(details: dict[str, Any], rounds: list[dict[str, Any]]) -> str:
+def _cards(details: dict[str, Any], rounds: list[dict[str, Any]], taken: int) -> list[tuple[str, str]]:
     sent = sum(r["bytes_down"] + r["bytes_up"] for r in rounds)
-    cards = [
-        ("rounds", str(details.get("rounds_taken", len(rounds)))),
-        ("objective", f"{details['objective']:.6g}" if details.get("objective") is not None else "-"),
-        ("ended because", str(details.get("reason", "-"))),
-        ("seconds", f"{rounds[-1]['seconds']:.2f}" if rounds else "-"),
-        ("traffic, all parties", f"{sent / 1e6:.2f} MB"),
-    ]
-    shown = "".join(f"<div class=card><span class=quiet>{_text(k)}</span><b>{_text(v)}</b></div>" for k, v in cards)
-    return f"<div class=cards>{shown}</div>"
+    cards = [("rows", f"{details['rows']:,}")] if details.get("rows") else []
+    cards += [("rounds", f"{taken:,}"), ("time", _time(rounds[-1]["seconds"]) if rounds else "-")]
+    cards += [("traffic, all parties", size(sent))]
+    return cards
 
 
-def _convergence(rounds: list[dict[str, Any]]) -> str:
-    def series(key: str) -> list[tuple[float, float]]:
-        return [(r["round"], r[key]) for r in rounds if r[key] is not None]
-
-    residuals = {name: series(key) for name, key in [("primal", "primal"), ("dual", "dual"), ("Lyapunov", "lyapunov")]}
-    return (
-        "<h2>Convergence</h2>"
-        + line_chart("objective", {"objective": series("objective")})
-        + line_chart("residuals", residuals, logarithmic=True)
-        + line_chart("seconds since the start", {"seconds": series("seconds")})
-    )
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
 
 
-def _metrics(title: str, metrics: dict[str, Any]) -> str:
-    return f"<h2>{title}</h2>{_table(metrics)}" if metrics else ""
+def _weights(own: RunFolder, job: Job) -> dict[str, Any] | None:
+    """This party's own part of the model; None where it has none, or it is not kept yet."""
+    if not (own.path / "weights.json").exists():
+        return None
+    columns, weights, *_ = own.weights()
+    return coefficients(columns, weights, job.loss.classifies)
 
 
-def _privacy(job: Job) -> str:
-    lines = "".join(f"<li>{_text(line)}</li>" for line in job.policy.guarantee(job.parties).splitlines())
-    return f"<h2>Privacy</h2><ul>{lines}</ul>"
+def _spent(file: PartyFile) -> list[str]:
+    """The running total of this party's budgets, in words."""
+    try:
+        ledgers = [each for each in read_spending(file.path(file.privacy.ledger)) if each.party == file.name]
+    except PlaitError:
+        return []  # no ledger: nothing was spent
+    lines = []
+    for each in ledgers:
+        limit = (
+            "no limit was set" if each.limit is None else f"the limit is {each.limit:g}, and {each.left:.3g} is left"
+        )
+        lines.append(
+            f"On table {each.table}, over all runs so far: epsilon {each.epsilon:.3g} at delta {each.delta:g}, in "
+            f"{len(each.charges)} releases; {limit}."
+        )
+    return lines
 
 
-def _traffic(folder: Path) -> str:
-    """What this party itself sent and received, from its audit log."""
+def _traffic(folder: Path) -> list[tuple[str, str, str]]:
+    """What this party itself sent and received, from its audit log: what and with whom, messages, bytes."""
     totals: dict[str, list[int]] = {}
     for entry in read_log(folder / "audit.jsonl"):
         if entry.facts["what"] in ("sent", "received"):
             row = totals.setdefault(f"{entry.facts['what']}, {entry.facts['peer']}", [0, 0])
             row[0] += 1
             row[1] += entry.facts["bytes"]
-    rows = {who: f"{count} messages, {size / 1e6:.3f} MB" for who, (count, size) in totals.items()}
-    return f"<h2>What this party sent and received</h2>{_table(rows)}<p class=quiet>Every message: audit.jsonl.</p>"
+    return [(who, f"{count:,}", size(total)) for who, (count, total) in totals.items()]
 
 
-def _settings(job: Job) -> str:
-    rows = {
+def _settings(job: Job) -> dict[str, str]:
+    return {
         "parties": ", ".join(job.parties),
         "coordinator": f"{job.coordinator.name} at {job.coordinator.address}",
         "loss": repr(job.loss),
         **{f"penalty of {name}": repr(p) for name, p in job.penalties.items()},
         "intercept": str(job.intercept),
         "method": repr(job.method),
-        **{f"stopping: {k}": str(v) for k, v in asdict(job.stopping).items() if is_dataclass(job.stopping)},
+        **{f"stopping: {k}": str(v) for k, v in asdict(job.stopping).items()},
         "job digest": job.digest,
     }
-    return f"<h2>Settings</h2>{_table(rows)}"
-
-
-def _table(rows: dict[str, Any]) -> str:
-    cells = "".join(f"<tr><th>{_text(k)}</th><td>{_text(_shown(v))}</td></tr>" for k, v in rows.items())
-    return f"<table>{cells}</table>"
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _text(value: Any) -> str:
-    return html.escape(str(value))

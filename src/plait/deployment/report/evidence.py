@@ -1,0 +1,102 @@
+"""What a report shows of a model's quality: scores and labels of some rows, and of what the partners brought."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plait._types import Array
+from plait.data import preparation
+from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.joint_scores import JointScores
+from plait.deployment.local_data import Labels, load_labels, load_rows, prepare_rows, read_file, read_training_rows
+from plait.deployment.run_folder import RunFolder
+from plait.problem.losses import Loss
+from plait.training.fit import fit
+from plait.training.fit_result import Fit
+
+TOGETHER = "all together"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Scores (N,) of one or several models on the same rows, and their labels (N,) in the loss's own form.
+
+    where    in words, which rows these are
+    held     whether the models have not seen these rows
+    scores   by model; the last one is the model of the run, and the first is what it is compared with
+    """
+
+    where: str
+    held: bool
+    loss: Loss
+    scores: Mapping[str, Array]
+    labels: Array
+
+
+def evidence_on_new_rows(
+    job: Job, file: PartyFile, local: Sequence[PartyFile], rows_file: str, scores: JointScores
+) -> Evidence:
+    """The run's model, the label party alone, and with each partner whose columns are on this machine.
+
+    Only rows count that have a score.  The label party alone is trained here, on all rows that it has, with the job's
+    loss and its penalty: nobody else is asked.  A model with one partner is trained where one program has all files,
+    and the job needs no alignment.
+    """
+    labels, known = load_labels(job, file, rows_file).values, scores.complete
+    models = {TOGETHER: scores.values[known]}
+    own = RunFolder(scores.folder.parent / file.name)
+    if file.name in job.parties and (own.path / "preparation.json").exists():
+        prepared = preparation.load(own.path)
+        here = prepare_rows(file, read_training_rows(file), prepared).matrix
+        there = prepare_rows(file, read_file(file, rows_file), prepared)
+        ids = [there.ids[int(i)] for i in np.flatnonzero(known)]
+        base = _Base(job, file, here, there.matrix[known], ids, load_labels(job, file))
+        pairs = local if job.alignment is None and len(job.parties) > 2 else ()
+        partners = {f"{file.name} with {p.name}": base.with_partner(p) for p in pairs if p.name != file.name}
+        models = {f"{file.name} alone": base.alone(), **partners, **models}
+    return Evidence("new rows", True, job.loss, models, labels[known])
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The label party's own columns: of the training rows (N, d) and of the new rows (K, d) with their ids."""
+
+    job: Job
+    file: PartyFile
+    here: Any
+    new: Any
+    ids: Sequence[str]
+    labels: Labels
+
+    def alone(self) -> Array:
+        """The scores (K,) of a model of its own columns."""
+        name = self.file.name
+        return np.asarray(_trained(self.job, {name: self.here}, self.labels).scores({name: self.new}))
+
+    def with_partner(self, partner: PartyFile) -> Array:
+        """The scores (K,) of a model with one partner, whose new rows are found by their ids."""
+        rows = load_rows(self.job, partner)
+        theirs = prepare_rows(partner, read_file(partner, partner.data.score), rows.prepared)
+        place = {name: i for i, name in enumerate(theirs.ids)}
+        at = [place[name] for name in self.ids]
+        model = _trained(self.job, {self.file.name: self.here, partner.name: rows.matrix}, self.labels)
+        return np.asarray(model.scores({self.file.name: self.new, partner.name: theirs.matrix[at]}))
+
+
+def _trained(job: Job, parts: Mapping[str, Any], labels: Labels) -> Fit:
+    from plait.training.convergence import ConvergenceWarning  # with it comes scikit-learn, which loads slowly
+
+    penalties = {name: job.penalties[name] for name in parts}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline that is nearly trained will do
+        return fit(
+            parts,
+            labels.values,
+            loss=job.loss,
+            penalty=penalties,
+            fit_intercept=job.intercept,
+            sample_weight=labels.weights,
+        )

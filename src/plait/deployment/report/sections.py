@@ -1,0 +1,113 @@
+"""The parts of a report, from numbers to what a template shows."""
+
+import math
+from typing import Any
+
+from scipy.special import expit
+
+from plait.deployment.report.chart import Axes, line_chart
+from plait.deployment.report.evidence import TOGETHER, Evidence
+from plait.deployment.report.figures import Figure, class_figures, number_figures
+from plait.problem.intervals import Comparison, Interval, compare
+
+_SHOWN = {
+    "log loss": "log loss (lower is better)",
+    "AUC": "AUC",
+    "KS": "KS",
+    "lift in the top tenth": "lift in the top tenth",
+    "RMSE": "RMSE (lower is better)",
+    "MAE": "MAE (lower is better)",
+    "R2": "R²",
+}
+_MOST_COEFFICIENTS = 40  # that are shown: the largest; all are in weights.json
+
+
+def quality(evidence: Evidence) -> dict[str, Any]:
+    """How good the models are on some rows: a table with intervals, a sentence, and curves."""
+    found = compare(evidence.loss, evidence.scores, evidence.labels)
+    measures = [m for m in _SHOWN if m in found.metrics[TOGETHER]]
+    table = [
+        {"name": name, "cells": [_cell(values[m]) for m in measures], "strong": name == TOGETHER}
+        for name, values in found.metrics.items()
+    ]
+    return {
+        "where": evidence.where,
+        "held": evidence.held,
+        "rows": int(evidence.labels.size),
+        "measures": [_SHOWN[m] for m in measures],
+        "table": table,
+        "others": {k: _shown(v.value) for k, v in found.metrics[TOGETHER].items() if k not in _SHOWN},
+        "sentence": _gain(found, measures[0]) if found.gains else "",
+        "population": _population(evidence),
+        "figures": class_figures(evidence) if evidence.loss.classifies else number_figures(evidence),
+    }
+
+
+def _gain(found: Comparison, measure: str) -> str:
+    first, *_ = found.metrics
+    alone, together = found.metrics[first][measure].value, found.metrics[TOGETHER][measure].value
+    change = found.gains[TOGETHER][measure]
+    less = "lower" if change.value < 0 else "higher"
+    size = f"{abs(change.value) / abs(alone):.1%} {less}" if alone else less
+    sure = (
+        "The 95 % interval of the difference does not contain 0, so this is more than chance."
+        if change.excludes_zero
+        else "The 95 % interval of the difference contains 0, so this may be chance. Take more rows."
+    )
+    return f"Together the {measure} is {together:.4g}. For {first} it is {alone:.4g}. That is {size}. {sure}"
+
+
+def _population(evidence: Evidence) -> str:
+    rows = f"{evidence.labels.size:,} rows"
+    if not evidence.loss.classifies:
+        return f"{rows}; the label has mean {evidence.labels.mean():.4g}."
+    share = float((evidence.labels > 0).mean())
+    mean = float(expit(evidence.scores[TOGETHER]).mean())
+    return f"{rows}; {share:.1%} of them are positive, and the model expects {mean:.1%}."
+
+
+def convergence(rounds: list[dict[str, Any]]) -> list[Figure]:
+    """Objective and residuals by round; only what is known."""
+
+    def series(key: str) -> list[tuple[float, float]]:
+        return [(r["round"], r[key]) for r in rounds if r[key] is not None]
+
+    residuals = {name: series(key) for name, key in (("primal", "primal"), ("dual", "dual"), ("gap", "gap"))}
+    residuals = {name: points for name, points in residuals.items() if any(y > 0 for _, y in points)}
+    figures = [
+        Figure(
+            line_chart(Axes("Objective", "round", "objective"), {"objective": series("objective")}),
+            "Objective: mean loss and penalties.",
+        ),
+        Figure(
+            line_chart(Axes("Residuals", "round", "residual", logarithmic=True), residuals),
+            "Residuals: how far the run was from its end, on a logarithmic scale.",
+            tuple(residuals),
+        ),
+    ]
+    return [figure for figure in figures if figure.svg]
+
+
+def coefficients(columns: tuple[str, ...], weights: Any, classifies: bool) -> dict[str, Any]:
+    """The largest weights with their names, and for classes the odds ratio of one unit more."""
+    order = sorted(range(len(columns)), key=lambda i: -abs(float(weights[i])))
+    largest = max((abs(float(weights[i])) for i in order[:1]), default=0.0) or 1.0
+    rows = [
+        {
+            "name": columns[i],
+            "weight": f"{float(weights[i]):+.4g}",
+            "odds": f"{math.exp(min(float(weights[i]), 700.0)):.3g}" if classifies else "",
+            "size": abs(float(weights[i])) / largest,
+            "up": float(weights[i]) > 0,
+        }
+        for i in order[:_MOST_COEFFICIENTS]
+    ]
+    return {"rows": rows, "hidden": max(0, len(order) - _MOST_COEFFICIENTS), "odds": classifies}
+
+
+def _cell(interval: Interval) -> dict[str, str]:
+    return {"value": _shown(interval.value), "range": f"{_shown(interval.low)} to {_shown(interval.high)}"}
+
+
+def _shown(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.5g}"

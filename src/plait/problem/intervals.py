@@ -1,0 +1,64 @@
+"""How sure a metric is: intervals by the bootstrap, over the same resampled rows for every model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait._types import Array
+from plait.errors import InputError
+from plait.problem.losses import Loss
+from plait.problem.metrics import metrics
+
+_RESAMPLES = 200  # of the rows: the ends of a 95 % interval then move by a few per cent of its width
+_LEVEL = 0.95  # of the intervals: the usual one
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval is on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """For every model its metrics, and for every model but the first by how much it differs from the first."""
+
+    metrics: Mapping[str, Mapping[str, Interval]]
+    gains: Mapping[str, Mapping[str, Interval]]
+
+
+def compare(loss: Loss, scores: Mapping[str, Array], labels: Array, seed: int = 0) -> Comparison:
+    """Metrics of several models' scores (N,) on the same rows; labels (N,) in the loss's own form."""
+    names = list(scores)
+    found = {name: metrics(loss, z, labels) for name, z in scores.items()}
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(_RESAMPLES):
+        rows = rng.integers(labels.size, size=labels.size)
+        try:
+            drawn.append({name: metrics(loss, z[rows], labels[rows]) for name, z in scores.items()})
+        except InputError:
+            continue  # a resample of few rows that holds one class only
+    each = {n: {m: _interval(found[n][m], [d[n][m] for d in drawn]) for m in found[n]} for n in names}
+    first = names[0]
+    gains = {
+        n: {m: _interval(found[n][m] - found[first][m], [d[n][m] - d[first][m] for d in drawn]) for m in found[n]}
+        for n in names[1:]
+    }
+    return Comparison(each, gains)
+
+
+def _interval(value: float, drawn: list[float]) -> Interval:
+    if not drawn:
+        return Interval(value, value, value)
+    low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return Interval(value, float(low), float(high))

@@ -68,12 +68,16 @@ class Statistics:
 
 
 def gather(matrix: Any) -> Statistics:
-    """The statistics of a dense matrix (N, d) with NaN for missing numbers."""
+    """The statistics of a dense matrix (N, d) with NaN for missing numbers.
+
+    No value stops it or makes it warn: whether a column may hold infinite or huge numbers is decided where it is used.
+    """
     total: Statistics | None = None
-    for _, block in row_blocks(matrix):
-        here = _of_block(np.asarray(block, dtype=np.float64))
-        total = here if total is None else total.followed_by(here)
-    return total if total is not None else _of_block(np.empty(matrix.shape))
+    with np.errstate(all="ignore"):
+        for _, block in row_blocks(matrix):
+            here = _of_block(np.asarray(block, dtype=np.float64))
+            total = here if total is None else total.followed_by(here)
+        return total if total is not None else _of_block(np.empty(matrix.shape))
 
 
 def _of_block(block: Array) -> Statistics:

@@ -19,6 +19,7 @@ Probe = Callable[[], bool]
 
 PROBES: tuple[tuple[str, Probe], ...] = (
     ("the whole private pass: noise against independent sensitivities", probes.one_pass),
+    ("rows that count less: slopes within their bound", probes.weighted_rows),
     ("noisy shares", probes.noisy_shares),
     ("one account for the same people", probes.one_account),
     ("the newest ledger, with its key", probes.newest_ledger),
@@ -82,6 +83,17 @@ def _clean(original: Any) -> Any:
     return lambda self, *args: self.value(*args[:-1]) * self.unit
 
 
+def _halved_beside(original: Any) -> Any:
+    """A Gram matrix with half of its noise beside the diagonal."""
+
+    def noisy(self: Any, normalised: Any, stream: Keystream) -> Any:
+        found = original(self, normalised, stream)
+        row, column = np.triu_indices(self.width)
+        return np.where(row == column, found, (found + normalised * self.unit) / 2)
+
+    return noisy
+
+
 def _unclipped(original: Any) -> Any:
     return classmethod(lambda cls, matrix, radius=1.0: cls(np.asarray(matrix, dtype=float) / radius, 20))
 
@@ -123,6 +135,12 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("the adjacency factor forgotten", "privacy.clipping:Adjacency.factor", _property(lambda s: 1.0),
              probes.one_pass),
     Mutation("an un-noised Gram matrix", f"{_PRIVACY}.releases:NoisyGram.release", _clean, probes.one_pass),
+    Mutation("half the noise beside the diagonal", f"{_PRIVACY}.releases:NoisyGram._noisy", _halved_beside,
+             probes.one_pass),
+    Mutation("rows that count more than their bound allows", f"{_PRIVACY}.helper_fit:Lesson.gradient_bound",
+             lambda f: lambda self, clip: 0.5 * f(self, clip), probes.weighted_rows),
+    Mutation("slopes that are not clipped beside the margin", f"{_PRIVACY}.releases:NoisyGradient.value",
+             lambda f: lambda self, rows, q: rows.adjoint(q / self.bound), probes.weighted_rows),
     Mutation("un-noised gradients", f"{_PRIVACY}.releases:NoisyGradient.release", _clean, probes.one_pass),
     Mutation("un-noised scores", f"{_PRIVACY}.releases:NoisyScores.release", _clean, probes.one_pass),
     Mutation("an un-noised sketch", f"{_PRIVACY}.releases:NoisySketch.release", _clean, probes.one_pass),

@@ -187,7 +187,8 @@ class HelperSide(PartySide):
     def _lesson(self, state: HelperState) -> Lesson:
         if state.labels is None or state.offset is None:
             raise ProtocolError("a helper must be told labels and offset before it is asked. Found neither.")
-        return Lesson(self._block.loss, state.labels, state.offset, self._rows.shape[0] * self._block.weights)
+        weights = self._rows.shape[0] * self._block.weights
+        return Lesson(self._block.loss, state.labels, state.offset, weights, self._mechanism.margin)
 
     def _helper(self, lesson: Lesson) -> Helper:
         return Helper.of(self._rows, self._block.penalty, self._mechanism, lesson, self._book, self._sketch)
@@ -219,7 +220,7 @@ class HelperSide(PartySide):
                 f"a sketch must have 1 to {lesson.records} buckets. Found {buckets}; nothing was released."
             )
         layout = Layout.of(self._book.run, lesson.records, buckets)
-        found = sketch_helper(helper, fit, lesson.curvature(fit.plan.gradient.bound), layout)
+        found = sketch_helper(helper, fit, lesson.curvature(fit.plan.slope_bound), layout)
         return Share(broadcast.round, None, np.array([*found.sums, found.energy, found.sigma]))
 
     def weights(self, state: HelperState) -> Array:

@@ -74,7 +74,8 @@ def _gram_search(effort: Effort) -> Finding:
 
     def pair(v: Array) -> tuple[Array, Array]:
         rows = [ClippedRows.of(np.vstack([half, np.full((2, 3), 0.3)])) for half in (v[:3], v[3:])]
-        return gram.value(rows[0], np.ones(3)), gram.value(rows[1], np.ones(3))
+        one, two = (gram.full(gram.value(r, np.ones(3))) for r in rows)
+        return one.ravel(), two.ravel()
 
     def change(v: Array) -> float:
         one, two = pair(v)
@@ -161,8 +162,9 @@ def _whole_pass(effort: Effort) -> Finding:
     """The distinguishing game on everything that the recommended mode draws about one helper, as it is run."""
     others = np.full((4, 1), 0.5)
     data = [ClippedRows.of(np.vstack([[[sign]], others])) for sign in (1.0, -1.0)]
-    lesson = Lesson(Logistic(), np.array([1.0, -1, 1, -1, 1]), np.array([-3.0, 0, 0, 0, 0]), np.ones(5))
     mechanism = Recommended(8.0, gradients=3)
+    labels, offset = np.array([1.0, -1, 1, -1, 1]), np.array([-3.0, 0, 0, 0, 0])
+    lesson = Lesson(Logistic(), labels, offset, np.ones(5), mechanism.margin)
 
     def play(which: int, seed: int) -> Array:
         account = _Kept()
@@ -175,18 +177,15 @@ def _whole_pass(effort: Effort) -> Finding:
 
     def ratio(transcript: Array) -> float:
         """sum over releases of the log likelihood ratio, each given the releases before it."""
-        curvature = lesson.curvature(plan.gradient.bound)
+        curvature = lesson.curvature(plan.slope_bound)
         gram = [plan.gram.value(rows, curvature) * plan.gram.unit for rows in data]
         total = likelihood_ratio(gram[0], gram[1], plan.gram.sigma)(transcript[:1])
-        newton = newton_of(plan.gram.full(transcript[:1]), plan.gram.sigma)
+        newton = newton_of(plan.gram.full(transcript[:1]), plan.gram.sigma, float(curvature.sum()))
         state = newton.start()
-        for g in transcript[1:]:
-            means = [
-                plan.gradient.value(rows, lesson.slopes(rows.forward(state.weights))) * plan.gradient.unit
-                for rows in data
-            ]
-            total += likelihood_ratio(means[0], means[1], plan.gradient.sigma)(np.array([g]))
-            state = newton.step(state, np.array([g]), plan.gradient.sigma, L2(0.1), lesson.records)
+        for g, query in zip(transcript[1:], plan.gradients, strict=True):
+            means = [query.value(rows, lesson.slopes(rows.forward(state.weights))) * query.unit for rows in data]
+            total += likelihood_ratio(means[0], means[1], query.sigma)(np.array([g]))
+            state = newton.step(state, np.array([g]), query.sigma, L2(0.1), lesson.mass)
         return total
 
     stated = mu_of(mechanism.epsilon, mechanism.delta)

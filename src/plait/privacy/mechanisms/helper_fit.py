@@ -11,6 +11,7 @@ The score of a record is own(record) + sum_k alpha_k (row_k . weights_k).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,34 +35,58 @@ class Lesson:
     """What the label holder tells every helper; all of it is public to the helper.
 
     labels, offset (N,), and weights (N,): how much each record's loss counts in the sum over records, 1 by default.
+
+    With a `margin`, record i counts c / B_i beside that: B_i is the largest slope that a score within the margin of its
+    offset can have under either label, and c the smallest B_i.  Every slope is then at most c.  The factor depends on
+    the offset and not on the record's own label, so that the expected slope at the true model stays 0.
     """
 
     loss: Loss
     labels: Array
     offset: Array
     weights: Array
+    margin: float | None = None
 
     @property
     def records(self) -> int:
         return self.labels.size
 
+    @property
+    def mass(self) -> float:
+        """What all records count together: N where they count alike.  The penalty counts as often."""
+        return float(self._counted.sum())
+
     def gradient_bound(self, clip: float) -> float:
         """A bound on every weighted slope; `clip` is imposed on a loss that has none."""
-        slope = self.loss.slope()
+        slope = self.loss.slope() if self._reach is None else float(self._reach.min())
         return (clip if slope is None else slope) * float(self.weights.max())
 
     def slopes(self, scores: Array) -> Array:
-        return self.weights * self.loss.gradient(self.offset + scores, self.labels)
+        return self._counted * self.loss.gradient(self.offset + scores, self.labels)
+
+    @cached_property
+    def _reach(self) -> Array | None:
+        """B_i (N,), where the loss has classes and a bounded slope; None where all records count alike."""
+        if self.margin is None or not self.loss.classifies or self.loss.slope() is None:
+            return None
+        ends = [self.offset - self.margin, self.offset + self.margin]
+        classes = [np.full(self.records, label) for label in np.unique(self.labels)]
+        return np.max([np.abs(self.loss.gradient(z, y)) for z in ends for y in classes], axis=0)
+
+    @cached_property
+    def _counted(self) -> Array:
+        """How much each record's loss counts (N,)."""
+        return self.weights if self._reach is None else self.weights * (self._reach.min() / self._reach)
 
     def curvature(self, bound: float) -> Array:
         """The weighted second derivatives at the offset, floored; a loss with kinks has one unit everywhere."""
         if not self.loss.smooth:
-            return self.weights + 0.0
-        found = self.weights * self.loss.hessian(self.offset, self.labels)
+            return self._counted + 0.0
+        found = self._counted * self.loss.hessian(self.offset, self.labels)
         # Beyond the clip the clipped slope is constant; a non-convex loss may bend downwards.
         found = np.where(np.abs(self.slopes(np.zeros(self.records))) <= bound, found, 0.0)
         top = float(found.max())
-        return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else self.weights + 0.0
+        return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else self._counted + 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,25 +132,25 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     """A helper's weights from noisy releases of its rows."""
     rows, plan, book = helper.rows, helper.plan, helper.book
     known, name = helper.known, helper.known.hex()
-    curvature = lesson.curvature(plan.gradient.bound)
+    curvature = lesson.curvature(plan.slope_bound)
     charges = plan.joint.charges
     triangle = book.draw(
         0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream), name
     )
-    newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma)
+    newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma, float(curvature.sum()))
     state = newton.start()
-    for k in range(1, plan.gradients + 1):
+    for k, query in enumerate(plan.gradients, start=1):
         slopes = lesson.slopes(rows.forward(state.weights))
         gradient = book.draw(
             k,
             "gradient",
             charges[k],
-            plan.gradient,
+            query,
             (known, state.weights),
-            lambda stream, slopes=slopes: plan.gradient.release(rows, slopes, stream),  # type: ignore[misc]
+            lambda stream, query=query, slopes=slopes: query.release(rows, slopes, stream),  # type: ignore[misc]
             name,
         )
-        state = newton.step(state, gradient, plan.gradient.sigma, helper.penalty, lesson.records)
+        state = newton.step(state, gradient, query.sigma, helper.penalty, lesson.mass)
     return HelperFit(state.weights, newton.energy(state.weights), plan, _scores(helper, state.weights))
 
 
@@ -135,7 +160,7 @@ def _scores(helper: Helper, weights: Array) -> Array | None:
     if query is None:
         return None
     return helper.book.draw(
-        helper.plan.gradients + 2,
+        len(helper.plan.gradients) + 2,
         "scores",
         query.cost,
         query,
@@ -153,7 +178,7 @@ def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layo
     query = fit.plan.sketch(layout.buckets, bound)
     scores = np.sqrt(curvature) * rows.forward(fit.weights)
     released = helper.book.draw(
-        fit.plan.gradients + 1,
+        len(fit.plan.gradients) + 1,
         "sketch",
         query.cost,
         query,

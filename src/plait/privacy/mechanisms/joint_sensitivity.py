@@ -1,5 +1,8 @@
 """What a Gram matrix and gradients of the same rows cost together: less than the sum, for no record moves both most.
 
+Later gradients are taken nearer to the optimum, so they get more of the budget: gradient k gets a part that grows as
+k^GROWTH.  The weights are computed with each gradient counted by its budget, so that no part of it is lost.
+
 Replacing the row a by a' moves the Gram matrix most when a and a' are orthogonal, and a gradient most when they are
 opposite, where the Gram matrix does not move at all.  In units of the noise, with A the sum of B^2 / sigma^2 over the
 gradients, C = W^2 / sigma^2 of the Gram matrix and y = |a . a'| in [0, 1],
@@ -21,15 +24,16 @@ from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram
 
 MOST_FREE = 1 / 3
 """C / (A + C) up to which A >= 2 C."""
+GROWTH = 2.0
+"""The power by which gradients' parts of the budget grow: 1, 4, 9, ... With 0 the first, roughest ones cost as much."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """One Gram matrix, then `gradients` gradients, of `records` rows."""
+    """One Gram matrix, then gradients, of `records` rows."""
 
     gram: NoisyGram
-    gradient: NoisyGradient
-    gradients: int
+    gradients: tuple[NoisyGradient, ...]
     records: int
 
     @classmethod
@@ -42,33 +46,30 @@ class Joint:
         part = whole * gram_fraction / (1 - gram_fraction)
         factor = adjacency.factor
         width, weight_bound = gram
+        growing = [k**GROWTH for k in range(1, gradients + 1)]
+        parts = [whole * g / sum(growing) for g in growing]
         return cls(
             NoisyGram.for_mu(math.sqrt(factor * part), width, weight_bound, adjacency),
-            NoisyGradient.for_mu(factor * math.sqrt(whole / gradients), width, bound, adjacency),
-            gradients,
+            tuple(NoisyGradient.for_mu(factor * math.sqrt(p), width, bound, adjacency) for p in parts),
             records,
         )
 
     @property
     def charges(self) -> tuple[Cost, ...]:
         """What each release adds to the cost of those before it, the Gram matrix first."""
-        square = [self._shift_square(k) for k in range(self.gradients + 1)]
-        rounding = math.hypot(_rounding(self.gram), *[_rounding(self.gradient)] * self.gradients)
+        square = [self._shift_square(k) for k in range(len(self.gradients) + 1)]
+        rounding = math.hypot(self.gram.rounding, *(g.rounding for g in self.gradients))
         # A rounded shift is at most the shift plus `rounding`, after every release and so after the first.
         factor = 1 + rounding / math.sqrt(square[0])
         steps = [square[0], *(after - before for before, after in pairwise(square))]
-        slack = [self.gram.cost.slack, *[self.gradient.cost.slack] * self.gradients]
+        slack = [self.gram.slack, *(g.slack for g in self.gradients)]
         return tuple(Cost(mu=factor * math.sqrt(s), slack=e) for s, e in zip(steps, slack, strict=True))
 
-    def _shift_square(self, gradients: int) -> float:
-        """The most that one record can move the Gram matrix and so many gradients, squared, in units of noise."""
-        a, c = gradients / self.gradient.grid.sigma**2, 1 / self.gram.grid.sigma**2
+    def _shift_square(self, count: int) -> float:
+        """The most that one record can move the Gram matrix and the first gradients, squared, in units of noise."""
+        a, c = sum(g.precision for g in self.gradients[:count]), self.gram.precision
         if self.gram.adjacency is Adjacency.ZERO_OUT:
             return a + c
         y = min(1.0, a / (2 * c))
         cut = 8 * math.sqrt(self.gram.width) * 2.0 ** -exact_bits(self.records)
         return 2 * a + 2 * c + 2 * a * y - 2 * c * y**2 + cut * c
-
-
-def _rounding(release: NoisyGram | NoisyGradient) -> float:
-    return release.grid.rounding(release.dimension) / release.grid.sigma

@@ -1,16 +1,24 @@
 """Weights from one noisy Hessian and a few noisy gradients: nothing here sees data.
 
-Every noisy gradient g_k at x_k gives an estimate of the optimum, the Newton target x_k - H^-1 g_k, with
-covariance sigma_g^2 H^-2. The targets are averaged with weights 1, 2, 3, ... (later ones start nearer) and
-shrunk in the eigenbasis of the noisy Hessian: with e an eigenvalue, lambda the penalty, tau^2 the prior
-variance of a weight and v the variance that averaging leaves of one gradient, each coordinate is multiplied
-by
+A noisy gradient g_k at x_k tells the right-hand side b = H x* of the optimum x*: b_k = H x_k - g_k, with noise sigma_k.
+The b_k are averaged, each counted by 1 / sigma_k^2, and the weights are the posterior mean given the average.  In the
+eigenbasis of H, with e an eigenvalue, lambda the penalty, tau^2 the prior variance of a weight and s^2 the variance of
+the average, each coordinate is
 
-    e^2 / (e^2 + lambda e + v sigma_g^2 / tau^2),
+    b e / (e^2 + lambda e + s^2 / tau^2),
 
-the posterior mean of a Gaussian weight: the minimiser of |u - average|_H^2 / 2 + lambda |u|^2 / 2 + u^T S u / 2 with
-S = v sigma_g^2 / (tau^2 H). Any other penalty takes the place of the ridge in that problem. Eigenvalues below the noise
-of the Hessian are raised to a floor.
+the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2 with S = s^2 / (tau^2 H). Any other penalty takes the
+place of the ridge in that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
+
+The prior: before anything is seen, a party's score varies between records by PRIOR_SCORE_VARIANCE, its weights being alike
+in all directions.  With W the sum of the records' curvatures that is tau^2 = PRIOR_SCORE_VARIANCE W / trace H.
+
+The Hessian: noise spreads the eigenvalues, and its eigenvectors are not those of the true matrix T.  What counts is
+v_i^T T v_i.  For noise whose entries beside the diagonal have standard deviation sigma its best estimate is
+
+    e_i - 2 sigma^2 sum_j (e_i - e_j) / ((e_i - e_j)^2 + sigma^2),
+
+smoothed over one sigma (Bun, Allez, Bouchaud and Potters 2016), then made to rise with i and raised to a floor.
 """
 
 import math
@@ -18,68 +26,83 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from plait.problem.penalties import Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Floats = NDArray[np.float64]
 
-PRIOR_VARIANCE = 2.0
-"""tau^2: rows have norm at most 1, so weights of a few units move a logit by a few units."""
-FLOOR = 0.5
-"""The floor in units of sigma_H sqrt(d); the noise matrix has eigenvalues up to 2 sigma_H sqrt(d)."""
+PRIOR_SCORE_VARIANCE = 2.0
+"""In squared units of the score: a logit that moves by 1.4 is what a party with something to say does."""
+FLOOR = 0.4
+"""The floor of eigenvalues in units of sigma sqrt(d); noise alone has eigenvalues up to 2 sigma sqrt(d)."""
+LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 / sigma^2 is then still a finite number
 
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """The current weights (d), the averaged targets in the eigenbasis (d), and the number of targets."""
+    """The current weights (d), the averaged right-hand sides in the eigenbasis (d), and 1 / their variance."""
 
     weights: Floats
     average: Floats
-    steps: int
+    precision: float
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyNewton:
-    """A noisy Hessian in its eigenbasis, raised to the floor: the curvature that every step uses."""
+    """A noisy Hessian in its eigenbasis, cleaned, and the prior variance of a weight."""
 
     values: Floats
     vectors: Floats
+    prior: float
 
     @classmethod
-    def of(cls, hessian: Floats, sigma: float) -> "NoisyNewton":
-        values, vectors = np.linalg.eigh(hessian)
-        floor = FLOOR * sigma * math.sqrt(values.size)
-        return cls(np.maximum(values, 0.0) + floor + np.finfo(float).tiny, vectors)
+    def of(cls, hessian: Floats, sigma: float, curvature: float) -> "NoisyNewton":
+        """From a Hessian with noise sigma on its diagonal, and the sum of the records' curvatures."""
+        found, vectors = np.linalg.eigh(hessian)
+        values = _cleaned(found, sigma / math.sqrt(2))
+        return cls(values, vectors, PRIOR_SCORE_VARIANCE * curvature / float(values.sum()))
 
     def start(self) -> NewtonState:
         zero = np.zeros(self.values.size)
-        return NewtonState(weights=zero, average=zero, steps=0)
+        return NewtonState(weights=zero, average=zero, precision=0.0)
 
     def step(
         self, state: NewtonState, gradient: Floats, sigma: float, penalty: Penalty, factor: float = 1.0
     ) -> NewtonState:
-        """Average in one more Newton target from `gradient` at state.weights, noise `sigma`; then shrink.
+        """Average in what `gradient`, with noise `sigma`, tells at state.weights; then shrink.
 
-        The penalty counts `factor` times: N where the gradient is a sum over N records.
+        The penalty counts `factor` times: as often as all records whose losses the gradient is of.
         """
-        k = state.steps + 1
-        target = self.vectors.T @ state.weights - (self.vectors.T @ gradient) / self.values
-        average = state.average + (target - state.average) * 2 / (k + 1)
-        left = 2 * (2 * k + 1) / (3 * k * (k + 1))  # sum j^2 / (sum j)^2 for j = 1..k
-        curvature = self.values + left * sigma**2 / (PRIOR_VARIANCE * self.values)
+        told = max(sigma, LEAST_NOISE) ** -2
+        precision = state.precision + told
+        right = self.values * (self.vectors.T @ state.weights) - self.vectors.T @ gradient
+        average = state.average + (right - state.average) * (told / precision)
+        curvature = self.values + 1 / (precision * self.prior * self.values)
         if penalty.quadratic:
-            weights = self.vectors @ (self.values * average / (curvature + factor * penalty.ridge))
+            weights = self.vectors @ (average / (curvature + factor * penalty.ridge))
         else:
             weights = self._penalised(average, curvature, penalty, factor, state.weights)
-        return NewtonState(weights, average, k)
+        return NewtonState(weights, average, precision)
 
     def _penalised(self, average: Floats, curvature: Floats, penalty: Penalty, factor: float, start: Floats) -> Floats:
         matrix = (self.vectors * curvature) @ self.vectors.T
         problem = CompositeProblem(penalty, Quadratic.of(matrix))
         # A residual of 1e-9 is far below the noise.
-        return problem.solve(self.vectors @ (self.values * average), factor, start, 1e-9)
+        return problem.solve(self.vectors @ average, factor, start, 1e-9)
 
     def energy(self, weights: Floats) -> float:
         """weights^T H weights."""
         return float(self.values @ (self.vectors.T @ weights) ** 2)
+
+
+def _cleaned(values: Floats, sigma: float) -> Floats:
+    """What the true matrix has along the eigenvectors of a noisy one, at least the floor; `values` (d,) ascend."""
+    tiny = np.finfo(float).tiny
+    if sigma == 0:
+        return np.maximum(values, tiny)
+    apart = values[:, None] - values[None, :]
+    spread = np.sum(apart / (apart**2 + sigma**2), axis=1)
+    rising = np.asarray(isotonic_regression(values - 2 * sigma**2 * spread).x)
+    return np.maximum(rising, FLOOR * sigma * math.sqrt(values.size))

@@ -30,9 +30,9 @@ class Recommended(GuaranteedMechanism):
         The total delta; below 1 / N.
     adjacency : Adjacency, default=Adjacency.REPLACE
         What may differ between two tables that are hard to tell apart: one row replaced, or set to zeros.
-    gradients : int, default=6
-        How many noisy gradients are released.
-    gram_share : float, default=0.25
+    gradients : int, default=12
+        How many noisy gradients are released.  Later ones get a larger part of the budget.
+    gram_share : float, default=0.33
         The part for the Gram matrix beside the gradients, at most 1/3.  It costs nothing where adjacency is REPLACE.
     sketch_share : float, default=0.3
         The part for a sketch of the scores.  Only several helpers need it: without it they would count the same signal
@@ -45,6 +45,10 @@ class Recommended(GuaranteedMechanism):
         The public norm to which longer rows are shortened; None is 1.
     gradient_clip : float, default=1.0
         The largest slope of the loss that counts, for a loss whose slope has no bound.
+    margin : float, default=0.2
+        A row counts less the larger its slope can be, whatever its label, while this helper moves its score by at most
+        this much.  All rows then have one small bound, and the noise is smaller.  Slopes beyond the bound are clipped.
+        None counts all rows alike.  It matters for losses of classes whose slope has a bound.
     """
 
     schedule: ClassVar[Schedule] = Schedule.ONE_PASS
@@ -52,13 +56,14 @@ class Recommended(GuaranteedMechanism):
     epsilon: float
     delta: float = 1e-5
     adjacency: Adjacency = Adjacency.REPLACE
-    gradients: int = 6
-    gram_share: float = 0.25
+    gradients: int = 12
+    gram_share: float = 0.33
     sketch_share: float = 0.3
     score_share: float = 0.0
     score_bound: float = 2.0
     clip: float | None = None
     gradient_clip: float = 1.0
+    margin: float | None = 0.2
 
     def __post_init__(self) -> None:
         need_types(self)
@@ -76,7 +81,7 @@ class Recommended(GuaranteedMechanism):
             )
         if not 0 < self.gram_share <= MOST_FREE:
             raise SettingError(f"`gram_share` must be positive and at most 1/3. Found {self.gram_share}.")
-        for name in ("score_bound", "gradient_clip", "clip"):
+        for name in ("score_bound", "gradient_clip", "clip", "margin"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise SettingError(f"`{name}` must be positive and finite. Found {value}.")
@@ -141,14 +146,14 @@ class Plan:
         return self.joint.gram
 
     @property
-    def gradient(self) -> NoisyGradient:
+    def gradients(self) -> tuple[NoisyGradient, ...]:
         """How each gradient is released."""
-        return self.joint.gradient
+        return self.joint.gradients
 
     @property
-    def gradients(self) -> int:
-        """How many gradients are released."""
-        return self.joint.gradients
+    def slope_bound(self) -> float:
+        """Where slopes are clipped in every gradient."""
+        return self.gradients[0].bound
 
     def sketch(self, buckets: int, bound: float) -> NoisySketch:
         """The sketch release that this plan pays for."""

@@ -3,6 +3,7 @@
 With rows a of norm at most 1, and a, a' the record that changes (replace; blanking sets a' = 0):
 
     Gram      sum_i w_i D_i D_i^T,  0 <= w_i <= W     |aa^T - a'a'^T|_F^2 = |a|^4 + |a'|^4 - 2(a.a')^2 <= 2
+              an entry beside the diagonal counts twice in the Frobenius norm and is drawn once: it needs sigma / sqrt(2)
     gradient  sum_i clip(q_i, B) D_i                  one summand changes, both have norm at most B
     scores    clip(D x, B), x already private         one coordinate changes, both values lie in [-B, B]
     sketch    signed bucket sums of clip(s_i, B) and their energy: one bucket and one sum change
@@ -44,8 +45,22 @@ class NoisyRelease(ABC):
     @property
     def cost(self) -> Cost:
         """mu = (Delta + gamma sqrt(dimension)) / sigma, and the distance of discrete to continuous noise."""
-        delta = self.sensitivity + self.grid.rounding(self.dimension)
-        return Cost(mu=delta / self.grid.sigma, slack=self.grid.slack(self.dimension))
+        return Cost(mu=self.sensitivity * math.sqrt(self.precision) + self.rounding, slack=self.slack)
+
+    @property
+    def precision(self) -> float:
+        """1 / sigma^2 of the normalised value."""
+        return 1 / self.grid.sigma**2
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding to the grid can move the value, in units of the noise."""
+        return self.grid.rounding(self.dimension) / self.grid.sigma
+
+    @property
+    def slack(self) -> float:
+        """What the discrete law adds to epsilon over the continuous one."""
+        return self.grid.slack(self.dimension)
 
     @property
     @abstractmethod
@@ -63,15 +78,21 @@ class NoisyRelease(ABC):
 
 @dataclass(frozen=True)
 class NoisyGram(NoisyRelease):
-    """Ghat = sum_i w_i D_i D_i^T + E, public w_i in [0, W]; E symmetric, independent above the diagonal."""
+    """Ghat = sum_i w_i D_i D_i^T + E, public w_i in [0, W]; E symmetric, independent above the diagonal.
+
+    E has standard deviation sigma on the diagonal (`grid`) and sigma / sqrt(2) beside it (`beside`).  In units of this
+    noise, moving the matrix by M moves the release by sum_i M_ii^2 / sigma^2 + sum_(i<j) 2 M_ij^2 / sigma^2, squared:
+    |M|_F^2 / sigma^2.  So the Frobenius norm is the sensitivity, and no part of it is paid twice.
+    """
 
     width: int
     weight_bound: float
+    beside: Grid
 
     @classmethod
     def for_mu(cls, mu: float, width: int, weight_bound: float, adjacency: Adjacency) -> Self:
-        sensitivity = math.sqrt(adjacency.factor)
-        return cls(_grid(mu, sensitivity, width * (width + 1) // 2), adjacency, width, weight_bound)
+        grid = _grid(mu, math.sqrt(adjacency.factor), width * (width + 1) // 2)
+        return cls(grid, adjacency, width, weight_bound, Grid.for_sigma(grid.sigma / math.sqrt(2)))
 
     @property
     def dimension(self) -> int:
@@ -79,11 +100,35 @@ class NoisyGram(NoisyRelease):
 
     @property
     def sensitivity(self) -> float:
+        """In the Frobenius norm of the whole matrix."""
         return math.sqrt(self.adjacency.factor)
+
+    @property
+    def precision(self) -> float:
+        return max(1 / self.grid.sigma**2, 1 / (2 * self.beside.sigma**2))
+
+    @property
+    def rounding(self) -> float:
+        pairs = self.dimension - self.width
+        return math.hypot(
+            self.grid.rounding(self.width) / self.grid.sigma, self.beside.rounding(pairs) / self.beside.sigma
+        )
+
+    @property
+    def slack(self) -> float:
+        return self.grid.slack(self.width) + self.beside.slack(self.dimension - self.width)
 
     @property
     def unit(self) -> float:
         return self.weight_bound
+
+    def _noisy(self, normalised: Floats, stream: Keystream) -> Floats:
+        row, column = np.triu_indices(self.width)
+        diagonal = row == column
+        noisy = np.empty_like(normalised)
+        noisy[diagonal] = self.grid.noisy(normalised[diagonal], stream)
+        noisy[~diagonal] = self.beside.noisy(normalised[~diagonal], stream)
+        return noisy * self.unit
 
     def value(self, rows: ClippedRows, weights: Floats) -> Floats:
         """The upper triangle of sum_i (w_i / W) D_i D_i^T, exactly."""

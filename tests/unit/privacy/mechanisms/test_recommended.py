@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,19 +9,22 @@ from scipy.optimize import minimize
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
 from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.mechanisms.helper_fit import Lesson
 from plait.privacy.mechanisms.helper_mixing import Sketch, mixing_factors, posterior_mean
 from plait.privacy.mechanisms.joint_sensitivity import Joint
-from plait.privacy.mechanisms.noisy_newton import PRIOR_VARIANCE, NoisyNewton
+from plait.privacy.mechanisms.noisy_newton import PRIOR_SCORE_VARIANCE, NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.soft_logistic import SoftLogistic
+from plait.problem.losses import Hinge, Huber, Logistic, Loss
 from plait.problem.penalties import L1, L2, NoPenalty
 
 
-def largest_shift_square(gram: float, gradient: float, gradients: int, adjacency: Adjacency) -> float:
-    """By search over |a|, |a'| and the angle between q a and q' a', with |q| = |q'| = 1."""
+def largest_shift_square(gram: float, gradients: list[float], adjacency: Adjacency) -> float:
+    """By search over |a|, |a'| and the angle between q a and q' a', with |q| = |q'| = 1, given each release's sigma."""
     length = np.linspace(0, 1, 41)
     r, s, cosine = np.meshgrid(length, length if adjacency is Adjacency.REPLACE else [0.0], np.linspace(-1, 1, 201))
     y = r * s * cosine
-    moved = gradients * (r**2 + s**2 - 2 * y) / gradient**2 + (r**4 + s**4 - 2 * y**2) / gram**2
+    moved = sum(g**-2 for g in gradients) * (r**2 + s**2 - 2 * y) + (r**4 + s**4 - 2 * y**2) / gram**2
     return float(moved.max())
 
 
@@ -29,7 +34,8 @@ def test_what_was_charged_covers_every_neighbour_after_every_release(adjacency: 
     joint = Joint.for_mu(0.7, share, 6, (4, 0.25), 2.0, adjacency, 10_000)
     spent = np.cumsum([charge.mu**2 for charge in joint.charges])
     for k, square in enumerate(spent):
-        found = largest_shift_square(joint.gram.sigma / 0.25, joint.gradient.sigma / 2.0, k, adjacency)
+        sigmas = [g.sigma / 2.0 for g in joint.gradients[:k]]
+        found = largest_shift_square(joint.gram.sigma / 0.25, sigmas, adjacency)
         assert found <= square <= found * 1.002
     assert spent[-1] == pytest.approx(0.7**2, rel=1e-3)
 
@@ -38,6 +44,7 @@ def test_random_neighbours_move_what_is_released_by_no_more_than_is_charged() ->
     rng = np.random.default_rng(5)
     joint = Joint.for_mu(1.0, 0.25, 1, (3, 0.5), 1.0, Adjacency.REPLACE, 4)
     weights = np.array([0.5, 0.1, 0.3, 0.2])
+    row, column = np.triu_indices(3)
     worst = 0.0
     for _ in range(3000):
         rows = rng.standard_normal((4, 3))
@@ -48,8 +55,10 @@ def test_random_neighbours_move_what_is_released_by_no_more_than_is_charged() ->
         p[0] = rng.choice([q[0], -q[0], 1.0])
         one, two = ClippedRows.of(rows), ClippedRows.of(other)
         gram = joint.gram.value(one, weights) - joint.gram.value(two, weights)
-        gradient = joint.gradient.value(one, q) - joint.gradient.value(two, p)
-        shift = (gram @ gram) / joint.gram.grid.sigma**2 + (gradient @ gradient) / joint.gradient.grid.sigma**2
+        release = joint.gradients[0]
+        gradient = release.value(one, q) - release.value(two, p)
+        noise = np.where(row == column, joint.gram.grid.sigma, joint.gram.beside.sigma)
+        shift = np.sum((gram / noise) ** 2) + (gradient @ gradient) / release.grid.sigma**2
         worst = max(worst, float(shift))
     assert 0.8 < worst <= sum(c.mu**2 for c in joint.charges)
 
@@ -69,7 +78,8 @@ def test_a_plan_never_costs_more_than_asked(
     plan = mechanism.plan(30_000, width, 0.25, 1.0, sketch=sketch)
     assert plan.cost.delta(epsilon) <= 1e-5
     # The largest squared shift from the noise that is really added, over rows of any length and angle.
-    mu2 = largest_shift_square(plan.gram.sigma / 0.25, plan.gradient.sigma, gradients, adjacency)
+    assert len(plan.gradients) == gradients
+    mu2 = largest_shift_square(plan.gram.sigma / 0.25, [g.sigma for g in plan.gradients], adjacency)
     if sketch:
         query = plan.sketch(50, 0.3)
         mu2 += (query.sensitivity * 0.3 / query.sigma) ** 2
@@ -82,7 +92,7 @@ def test_releasing_scores_is_paid_from_the_same_budget() -> None:
     assert plan.scores is not None
     assert plan.cost.delta(1.0) <= 1e-5
     free = Recommended(1.0).plan(1000, 5, 0.25, 1.0, sketch=False)
-    assert plan.gradient.sigma > free.gradient.sigma
+    assert all(paid.sigma > alone.sigma for paid, alone in zip(plan.gradients, free.gradients, strict=True))
 
 
 def test_delta_must_be_below_one_over_n() -> None:
@@ -94,7 +104,7 @@ def test_delta_must_be_below_one_over_n() -> None:
     "settings_",
     [{"epsilon": 0.0}, {"epsilon": 1.0, "delta": 0.0}, {"epsilon": 1.0, "gradients": 0},
      {"epsilon": 1.0, "gram_share": 0.9}, {"epsilon": 1.0, "score_share": 1.5},
-     {"epsilon": 1.0, "score_bound": 0.0}],
+     {"epsilon": 1.0, "score_bound": 0.0}, {"epsilon": 1.0, "margin": 0.0}],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings_: dict[str, float]) -> None:
     with pytest.raises(SettingError):
@@ -110,7 +120,7 @@ def test_exact_gradients_of_a_quadratic_reach_its_optimum() -> None:
     rng = np.random.default_rng(1)
     a = rng.standard_normal((20, 4))
     hessian, optimum = a.T @ a, rng.standard_normal(4)
-    newton = NoisyNewton.of(hessian, 0.0)
+    newton = NoisyNewton.of(hessian, 0.0, 1.0)
     state = newton.start()
     for _ in range(3):
         state = newton.step(state, hessian @ (state.weights - optimum), 0.0, NoPenalty())
@@ -119,7 +129,7 @@ def test_exact_gradients_of_a_quadratic_reach_its_optimum() -> None:
 
 
 def test_noise_without_signal_is_shrunk_away() -> None:
-    newton = NoisyNewton.of(np.eye(3), 0.0)
+    newton = NoisyNewton.of(np.eye(3), 0.0, 3.0)
     state = newton.step(newton.start(), np.full(3, 1000.0), 1000.0, NoPenalty())
     assert np.abs(state.weights).max() < 0.01
 
@@ -143,8 +153,8 @@ def test_one_step_minimises_the_penalised_problem_that_the_module_states() -> No
     rng = np.random.default_rng(4)
     a = rng.standard_normal((20, 4))
     hessian, gradient, sigma = a.T @ a, 5 * rng.standard_normal(4), 3.0
-    newton = NoisyNewton.of(hessian, 0.0)
-    prior = sigma**2 / PRIOR_VARIANCE * np.linalg.inv(hessian)
+    newton = NoisyNewton.of(hessian, 0.0, 6.0)
+    prior = sigma**2 / (PRIOR_SCORE_VARIANCE * 6.0 / np.trace(hessian)) * np.linalg.inv(hessian)
     for penalty, value in [(L2(0.3), lambda u: 0.15 * u @ u), (L1(0.3), lambda u: 0.3 * np.abs(u).sum())]:
         found = newton.step(newton.start(), gradient, sigma, penalty, 7.0).weights
 
@@ -154,3 +164,51 @@ def test_one_step_minimises_the_penalised_problem_that_the_module_states() -> No
 
         oracle = minimize(objective, np.zeros(4), method="Powell", options={"xtol": 1e-10, "ftol": 1e-14})
         assert objective(found) <= oracle.fun + 1e-9
+
+
+def test_cleaned_eigenvalues_are_nearer_to_what_the_true_matrix_has_along_the_noisy_eigenvectors() -> None:
+    rng = np.random.default_rng(6)
+    d, sigma = 40, 1.0
+    true = np.diag(np.r_[[60.0, 25.0, 12.0], np.linspace(8.0, 0.0, d - 3)])
+    raw, cleaned = [], []
+    for _ in range(20):
+        upper = np.triu(rng.standard_normal((d, d)) / np.sqrt(2), 1)
+        noisy = true + sigma * (upper + upper.T + np.diag(rng.standard_normal(d)))
+        newton = NoisyNewton.of(noisy, sigma, 1.0)
+        wanted = np.einsum("ij,ik,kj->j", newton.vectors, true, newton.vectors)
+        raw.append(np.mean((np.linalg.eigvalsh(noisy) - wanted) ** 2))
+        cleaned.append(np.mean((newton.values - wanted) ** 2))
+        assert (newton.values > 0).all()
+    assert np.mean(cleaned) < 0.3 * np.mean(raw)
+
+
+def test_averaging_by_precision_loses_nothing_of_the_budget() -> None:
+    """Twelve gradients of a known quadratic tell as much as one that had their whole budget."""
+    joint = Joint.for_mu(0.7, 0.25, 12, (4, 0.25), 1.0, Adjacency.REPLACE, 10_000)
+    newton = NoisyNewton.of(np.eye(4), 0.0, 4.0)
+    state = newton.start()
+    for release in joint.gradients:
+        state = newton.step(state, np.zeros(4), release.sigma, NoPenalty())
+    assert 1 / np.sqrt(state.precision) == pytest.approx(2 / 0.7, rel=1e-3), "sigma = 2 B / mu"
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SoftLogistic(-0.6, 1.6), Hinge(), Huber()])
+def test_no_slope_exceeds_the_bound_within_the_margin(loss: Loss) -> None:
+    rng = np.random.default_rng(7)
+    offset = rng.uniform(-5, 5, 200)
+    values = [loss.low, loss.high] if isinstance(loss, SoftLogistic) else [-1.0, 1.0]
+    labels = rng.choice(values, 200)
+    lesson = Lesson(loss, labels, offset, rng.uniform(0.2, 2.0, 200), margin=0.2)
+    for moved in (-0.2, -0.07, 0.0, 0.2):
+        assert np.abs(lesson.slopes(np.full(200, moved))).max() <= lesson.gradient_bound(1.0) * (1 + 1e-12)
+    other = replace(lesson, labels=np.where(labels == values[0], values[1], values[0]))
+    still = np.zeros(200)
+    counted = lesson.slopes(still) * loss.gradient(offset, other.labels)
+    assert np.allclose(counted, other.slopes(still) * loss.gradient(offset, labels)), "not by the row's own label"
+    assert lesson.gradient_bound(1.0) <= Lesson(loss, labels, offset, lesson.weights).gradient_bound(1.0)
+
+
+def test_logistic_rows_with_a_margin_need_little_more_than_half_of_the_noise() -> None:
+    labels, offset = np.array([1.0, -1.0, 1.0]), np.array([0.0, 2.0, -3.0])
+    bound = Lesson(Logistic(), labels, offset, np.ones(3), margin=0.2).gradient_bound(1.0)
+    assert bound == pytest.approx(1 / (1 + np.exp(-0.2)))

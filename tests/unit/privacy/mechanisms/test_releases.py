@@ -39,7 +39,11 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(adjacency: Ad
     rng = np.random.default_rng(seed + 1)
     weights = rng.uniform(0, 0.25, N)
     gram = NoisyGram.for_mu(0.5, D, 0.25, adjacency)
-    assert np.linalg.norm(gram.value(one, weights) - gram.value(two, weights)) <= gram.sensitivity
+    moved = gram.value(one, weights) - gram.value(two, weights)
+    assert np.linalg.norm(gram.full(moved)) <= gram.sensitivity
+    row, column = np.triu_indices(D)
+    noise = np.where(row == column, gram.grid.sigma, gram.beside.sigma)
+    assert np.linalg.norm(moved / noise) <= gram.cost.mu, "in units of the noise that is added"
 
     gradient = NoisyGradient.for_mu(0.5, D, 1.5, adjacency)
     q, q_changed = rng.standard_normal(N) * 3, rng.standard_normal(N) * 3
@@ -113,7 +117,9 @@ def test_the_noise_has_the_stated_scale() -> None:
     gram = NoisyGram.for_mu(0.1, 100, 0.25, Adjacency.REPLACE)
     noise = gram.release(ClippedRows.of(np.zeros((5, 100))), np.zeros(5), stream())
     assert np.array_equal(gram.full(noise), gram.full(noise).T)
-    assert noise.std() == pytest.approx(math.sqrt(2) * 0.25 / 0.1, rel=0.05)
+    row, column = np.triu_indices(100)
+    assert noise[row == column].std() == pytest.approx(math.sqrt(2) * 0.25 / 0.1, rel=5 / math.sqrt(200))
+    assert noise[row < column].std() == pytest.approx(0.25 / 0.1, rel=5 / math.sqrt(2 * 4950))
 
 
 def test_clipped_rows_have_norm_at_most_one_in_exact_arithmetic() -> None:

@@ -5,13 +5,15 @@ The b_k are averaged, each counted by 1 / sigma_k^2, and the weights are the pos
 eigenbasis of H, with e an eigenvalue, lambda the penalty, tau^2 the prior variance of a weight and s^2 the variance of
 the average, each coordinate is
 
-    b e / (e^2 + lambda e + s^2 / tau^2),
+    b / (e + lambda + S),   S = e (1 / f - 1),   f = e^2 / (e^2 + s^2 / tau^2),
 
-the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2 with S = s^2 / (tau^2 H). Any other penalty takes the
-place of the ridge in that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
+the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2. Any other penalty takes the place of the ridge in
+that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
 
-The prior: before anything is seen, a party's score varies between records by PRIOR_SCORE_VARIANCE, its weights being alike
-in all directions.  With W the sum of the records' curvatures that is tau^2 = PRIOR_SCORE_VARIANCE W / trace H.
+The prior: before anything is seen, a party's score varies between records by STRONG, with probability LIKELY, or by WEAK,
+its weights being alike in all directions.  With W the sum of the records' curvatures that is tau^2 = STRONG W / trace H,
+or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2 along each direction, which says how likely either of
+them is, and f is the mean of both.  So a party that has little to say is soon taken to have little to say.
 
 The Hessian: noise spreads the eigenvalues, and its eigenvectors are not those of the true matrix T.  What counts is
 v_i^T T v_i.  For noise whose entries beside the diagonal have standard deviation sigma its best estimate is
@@ -33,8 +35,10 @@ from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Floats = NDArray[np.float64]
 
-PRIOR_SCORE_VARIANCE = 2.0
-"""In squared units of the score: a logit that moves by 1.4 is what a party with something to say does."""
+STRONG = 2.0  # variance of a party's score between records, in squared logits, where it has something to say
+WEAK = 0.05  # the same where it has little to say: a fortieth
+SPARSE = 3.0  # largest W / trace H: in rows that are mostly zeros, weights that make the score vary would be huge
+LIKELY = 0.95  # probability of STRONG before anything is seen: parties are asked because they have something to say
 FLOOR = 0.4
 """The floor of eigenvalues in units of sigma sqrt(d); noise alone has eigenvalues up to 2 sigma sqrt(d)."""
 LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 / sigma^2 is then still a finite number
@@ -51,18 +55,18 @@ class NewtonState:
 
 @dataclass(frozen=True, eq=False)
 class NoisyNewton:
-    """A noisy Hessian in its eigenbasis, cleaned, and the prior variance of a weight."""
+    """A noisy Hessian in its eigenbasis, cleaned, and tau^2 for a score that varies by 1."""
 
     values: Floats
     vectors: Floats
-    prior: float
+    unit: float
 
     @classmethod
     def of(cls, hessian: Floats, sigma: float, curvature: float) -> "NoisyNewton":
         """From a Hessian with noise sigma on its diagonal, and the sum of the records' curvatures."""
         found, vectors = np.linalg.eigh(hessian)
         values = _cleaned(found, sigma / math.sqrt(2))
-        return cls(values, vectors, PRIOR_SCORE_VARIANCE * curvature / float(values.sum()))
+        return cls(values, vectors, min(SPARSE, curvature / float(values.sum())))
 
     def start(self) -> NewtonState:
         zero = np.zeros(self.values.size)
@@ -79,12 +83,21 @@ class NoisyNewton:
         precision = state.precision + told
         right = self.values * (self.vectors.T @ state.weights) - self.vectors.T @ gradient
         average = state.average + (right - state.average) * (told / precision)
-        curvature = self.values + 1 / (precision * self.prior * self.values)
+        curvature = self.values / self._kept(average, 1 / precision)
         if penalty.quadratic:
             weights = self.vectors @ (average / (curvature + factor * penalty.ridge))
         else:
             weights = self._penalised(average, curvature, penalty, factor, state.weights)
         return NewtonState(weights, average, precision)
+
+    def _kept(self, average: Floats, variance: float) -> Floats:
+        """f (d,): what is kept of an average with this variance, the mean over both priors."""
+        signal = np.outer([STRONG, WEAK], self.unit * self.values**2)
+        spread = signal + variance
+        evidence = np.log([LIKELY, 1 - LIKELY]) - np.sum(np.log(spread) + average**2 / spread, axis=1) / 2
+        chance = np.exp(evidence - evidence.max())
+        kept: Floats = chance / chance.sum() @ (signal / spread)
+        return np.maximum(kept, np.finfo(float).tiny)
 
     def _penalised(self, average: Floats, curvature: Floats, penalty: Penalty, factor: float, start: Floats) -> Floats:
         matrix = (self.vectors * curvature) @ self.vectors.T

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.stats import norm
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
@@ -12,7 +13,7 @@ from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.mechanisms.helper_fit import Lesson
 from plait.privacy.mechanisms.helper_mixing import Sketch, mixing_factors, posterior_mean
 from plait.privacy.mechanisms.joint_sensitivity import Joint
-from plait.privacy.mechanisms.noisy_newton import PRIOR_SCORE_VARIANCE, NoisyNewton
+from plait.privacy.mechanisms.noisy_newton import LIKELY, STRONG, WEAK, NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic
 from plait.problem.losses import Hinge, Huber, Logistic, Loss
@@ -154,7 +155,12 @@ def test_one_step_minimises_the_penalised_problem_that_the_module_states() -> No
     a = rng.standard_normal((20, 4))
     hessian, gradient, sigma = a.T @ a, 5 * rng.standard_normal(4), 3.0
     newton = NoisyNewton.of(hessian, 0.0, 6.0)
-    prior = sigma**2 / (PRIOR_SCORE_VARIANCE * 6.0 / np.trace(hessian)) * np.linalg.inv(hessian)
+    values, vectors = np.linalg.eigh(hessian)
+    told = -vectors.T @ gradient
+    tau2 = np.array([STRONG, WEAK])[:, None] * 6.0 / values.sum()
+    likely = np.array([LIKELY, 1 - LIKELY]) * norm.pdf(told, 0, np.sqrt(tau2 * values**2 + sigma**2)).prod(axis=1)
+    kept = likely / likely.sum() @ (tau2 * values**2 / (tau2 * values**2 + sigma**2))
+    prior = (vectors * (values * (1 / kept - 1))) @ vectors.T
     for penalty, value in [(L2(0.3), lambda u: 0.15 * u @ u), (L1(0.3), lambda u: 0.3 * np.abs(u).sum())]:
         found = newton.step(newton.start(), gradient, sigma, penalty, 7.0).weights
 

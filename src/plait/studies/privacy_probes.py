@@ -198,8 +198,8 @@ def _noise_of_pass(
     told = np.clip(rows @ fitted.weights, -bound, bound)
     clean = np.bincount(layout.bucket, layout.sign * told, layout.buckets)
     noise["sketch"] = [(released["sketch"][0][:-1] - clean) / bound]
-    limits = {"Gram": plan.gram.sigma, "gradient": plan.gradients[0].sigma, "scores": 2 * (plan.scores or plan.gram).sigma,
-              "sketch": plan.sketch(layout.buckets, 1.0).sigma}  # fmt: skip
+    limits = {"Gram": plan.gram.sigma, "gradient": plan.gradients[0].sigma,
+              "scores": 2 * (plan.scores or plan.gram).sigma, "sketch": plan.sketch(layout.buckets, 1.0).sigma}  # fmt: skip
     near = all(np.abs(np.concatenate(parts)).max() < _TOO_FAR * limits[name] for name, parts in noise.items())
     return noise if near else None
 
@@ -350,7 +350,8 @@ def digests() -> bool:
 
 
 _OTHER: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-6, "gradients": 5, "gram_share": 0.2, "sketch_share": 0.2,
-                          "score_share": 0.1, "score_bound": 3.0, "clip": 2.0, "gradient_clip": 2.0, "margin": 0.3}  # fmt: skip
+                          "score_share": 0.1, "score_bound": 3.0, "clip": 2.0, "gradient_clip": 2.0,
+                          "margin": 0.3}  # fmt: skip
 
 
 def covered_scores() -> bool:

@@ -10,10 +10,11 @@ the average, each coordinate is
 the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2. Any other penalty takes the place of the ridge in
 that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
 
-The prior: before anything is seen, a party's score varies between records by STRONG, with probability LIKELY, or by WEAK,
-its weights being alike in all directions.  With W the sum of the records' curvatures that is tau^2 = STRONG W / trace H,
-or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2 along each direction, which says how likely either of
-them is, and f is the mean of both.  So a party that has little to say is soon taken to have little to say.
+The prior: before anything is seen, a party's score varies between records by STRONG, with probability LIKELY, or by
+WEAK, its weights being alike in all directions.  With W the sum of the records' curvatures that is tau^2 = STRONG W /
+trace H, or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2 along
+each direction, which says how likely either of them is, and f is the mean of both.  So a party that has little to say is
+soon taken to have little to say.
 
 The Hessian: noise spreads the eigenvalues, and its eigenvectors are not those of the true matrix T.  What counts is
 v_i^T T v_i.  For noise whose entries beside the diagonal have standard deviation sigma its best estimate is

@@ -3,7 +3,7 @@
 With rows a of norm at most 1, and a, a' the record that changes (replace; blanking sets a' = 0):
 
     Gram      sum_i w_i D_i D_i^T,  0 <= w_i <= W     |aa^T - a'a'^T|_F^2 = |a|^4 + |a'|^4 - 2(a.a')^2 <= 2
-              an entry beside the diagonal counts twice in the Frobenius norm and is drawn once: it needs sigma / sqrt(2)
+              an entry beside the diagonal counts twice in this norm and is drawn once: it needs sigma / sqrt(2)
     gradient  sum_i clip(q_i, B) D_i                  one summand changes, both have norm at most B
     scores    clip(D x, B), x already private         one coordinate changes, both values lie in [-B, B]
     sketch    signed bucket sums of clip(s_i, B) and their energy: one bucket and one sum change

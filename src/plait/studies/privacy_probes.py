@@ -198,8 +198,8 @@ def _noise_of_pass(
     told = np.clip(rows @ fitted.weights, -bound, bound)
     clean = np.bincount(layout.bucket, layout.sign * told, layout.buckets)
     noise["sketch"] = [(released["sketch"][0][:-1] - clean) / bound]
-    limits = {"Gram": plan.gram.sigma, "gradient": plan.gradients[0].sigma,
-              "scores": 2 * (plan.scores or plan.gram).sigma, "sketch": plan.sketch(layout.buckets, 1.0).sigma}  # fmt: skip
+    scores, sketch = 2 * (plan.scores or plan.gram).sigma, plan.sketch(layout.buckets, 1.0).sigma
+    limits = {"Gram": plan.gram.sigma, "gradient": plan.gradients[0].sigma, "scores": scores, "sketch": sketch}
     near = all(np.abs(np.concatenate(parts)).max() < _TOO_FAR * limits[name] for name, parts in noise.items())
     return noise if near else None
 

@@ -12,9 +12,9 @@ that problem.  Early averages are noisy and are shrunk most, so that no step goe
 
 The prior: before anything is seen, a party's score varies between records by STRONG, with probability LIKELY, or by
 WEAK, its weights being alike in all directions.  With W the sum of the records' curvatures that is tau^2 = STRONG W /
-trace H, or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2 along
-each direction, which says how likely either of them is, and f is the mean of both.  So a party that has little to say is
-soon taken to have little to say.
+trace H, or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2
+along each direction, which says how likely either of them is, and f is the mean of both.  So a party that has little
+to say is soon taken to have little to say.
 
 The Hessian: noise spreads the eigenvalues, and its eigenvectors are not those of the true matrix T.  What counts is
 v_i^T T v_i.  For noise whose entries beside the diagonal have standard deviation sigma its best estimate is

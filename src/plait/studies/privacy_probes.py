@@ -120,7 +120,7 @@ def weighted_rows() -> bool:
     """The same for rows that count less where the offset is far from 0: no slope beyond the smallest bound."""
     rng = np.random.default_rng(3)
     labels, offset = rng.choice([-1.0, 1.0], ROWS), rng.uniform(-4.0, 4.0, ROWS)
-    bounds = 1 / (1 + np.exp(-np.abs(offset) - Recommended(4.0).margin))  # type: ignore[operator]
+    bounds = 1 / (1 + np.exp(-np.abs(offset) - Recommended(4.0).margin))
     least = float(bounds.min())
     lesson = Lesson(Logistic(), labels, offset, np.ones(ROWS), Recommended(4.0).margin)
 

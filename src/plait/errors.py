@@ -75,6 +75,22 @@ class BudgetError(PrivacyError):
     """A release would exceed the privacy budget."""
 
 
+def for_others(error: PlaitError) -> str:
+    """What a party says to others about an error: all of it where it is about what they sent, else only whose it is.
+
+    Limits, paths and file names of a party are its own.  Its owner reads them on its own screen.
+    """
+    if isinstance(error, PrivacyError):
+        what = "its own limits or rules do not allow it"
+    elif isinstance(error, InputError | ConfigError):
+        what = "its own file or table cannot be used"
+    elif isinstance(error, StorageError):
+        what = "its own run folder or alignment cannot be used"
+    else:
+        return str(error)
+    return f"{what}. Its owner reads the reason there."
+
+
 def unspecific(error: PlaitError) -> str:
     """What a party that protects something says to others about any error: one sentence, and a code.
 

@@ -120,3 +120,17 @@ def test_plain_text_stays_on_this_machine(jobs: JobMaker) -> None:
     job.start("shop", "--insecure", "--address", "192.0.2.1:7443")
     assert job.wait("shop") == 1
     assert "--insecure must stay on this machine" in job.log("shop")
+
+
+def test_a_partys_limits_and_paths_stay_on_its_own_screen(jobs: JobMaker) -> None:
+    job = jobs(rounds=30, patience=5)
+    path = job.folder / "shop.toml"
+    path.write_text(path.read_text().replace("[trust]\n", "[trust]\nmax_rounds = 7\n"))
+    for name in job.parties:
+        job.start(name)
+    assert [job.wait(name) for name in job.parties] == [1, 1]
+    assert "this party gives 7 rounds" in job.log("shop")
+    assert "trust.max_rounds" in job.log("shop")
+    assert "its own limits or rules do not allow it" in job.log("bank")
+    for secret in ("gives 7", "max_rounds", str(job.folder / "shop")):
+        assert secret not in job.log("bank")

@@ -1,5 +1,6 @@
 """`plait doctor` and `plait init`, as a new user meets them."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,16 @@ def test_text_from_files_is_shown_as_it_is(folder: Path) -> None:
     config = folder / "bank.toml"
     config.write_text(config.read_text().replace("columns = []", 'columns = ["[red]x[/]", "[bold]y"]', 1))
     assert "'[bold]y'" in run("doctor", "job/job.toml", code=1)
+
+
+def test_a_missing_extra_is_named_before_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = folder / "bank.toml"
+    text = config.read_text().replace("# transformer =", "transformer =", 1)
+    config.write_text(text)
+    run("doctor", "job/job.toml")
+    monkeypatch.setitem(sys.modules, "skops", None)
+    assert "plait[skops]" in " ".join(run("doctor", "job/job.toml", code=1).split())
+    result = runner.invoke(app, ["fit", "job/job.toml"])
+    assert "plait[skops]" in str(result.exception)
+    assert "round" not in result.output
+    assert not list(folder.glob("runs/*/*/weights.json"))

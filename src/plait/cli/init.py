@@ -55,7 +55,7 @@ def init(
     place = folder / "job.toml"
     files: dict[Path, str] = {}
     if job is None or place.resolve() != job.resolve():
-        files[place] = _job_file(names, address) if job is None else job.read_text(encoding="utf-8")
+        files[place] = _job_file(names, address, data is not None) if job is None else job.read_text(encoding="utf-8")
     for party in chosen:
         guess = _guess(party, party == label_party, data, example)
         files[folder / f"{party}.toml"] = templates.party_file(party, party == label_party, guess, _table(folder, data))
@@ -86,9 +86,12 @@ def _next(folder: Path, chosen: tuple[str, ...], example: bool, data: Path | Non
     )
 
 
-def _job_file(names: tuple[str, ...], address: str) -> str:
+def _job_file(names: tuple[str, ...], address: str, aligned: bool) -> str:
+    """A new job; `aligned` where the parties' own tables will hardly hold the same rows in the same order."""
     CoordinatorSpec(names[0], address)  # refuses what is no address
     return templates.JOB.format(
+        aligned="" if aligned else "# ",
+        filled="  " if aligned else "",
         parties=json.dumps(list(names)),
         label_party=names[0],
         address=address,

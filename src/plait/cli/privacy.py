@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from plait.errors import SettingError
@@ -20,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Differential privacy: what it guarantees, what was spent, whether it holds, and what it costs.",
 )
-_out = Console()
+_out = Console(markup=False)  # what stands in files is shown as it stands there
 
 Delta = Annotated[
     float,
@@ -273,9 +272,7 @@ def _sample(name: str) -> "Sample":
 
 
 def _table(title: str, *headings: str) -> Table:
-    table = Table(
-        title=escape(title), title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD
-    )
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="left" if i == 0 else "right")
     return table

@@ -19,12 +19,16 @@ name = "{label_party}"                    # its certificate must carry this name
 address = "{address}"       # host:port that every party can reach: the one inbound port of the job
 patience = 600                   # seconds that a party may be missing before the run ends
 
-# [alignment]                    # find the common rows first, privately; without it all files must hold the same rows
-# trim = true                    # compare ids without white space at their ends,
-# case = "keep"                  # "fold": without regard to upper and lower case,
-# unicode = "NFC"                # in this normal form: "NFC", "NFKC" or "none"
-# min_rows = 100                 # refuse to go on with fewer common rows
-# max_rows = 100_000_000         # refuse a party that brings more ids
+{aligned}[alignment]{filled}                    # find the common rows first; without it all files hold the same
+{aligned}trim = true{filled}                    # compare ids without white space at their ends,
+{aligned}case = "keep"{filled}                  # "fold": without regard to upper and lower case,
+{aligned}unicode = "NFC"{filled}                # in this normal form: "NFC", "NFKC" or "none"
+{aligned}min_rows = 100{filled}                 # refuse to go on with fewer common rows
+{aligned}max_rows = 100_000_000{filled}         # refuse a party that brings more ids
+
+# [scoring]                      # may change after a training
+# join = "list"                  # all are shown the ids of new rows; "private": the common ones are found first
+# missing = "refuse"             # where a party lacks a row; "mean": its mean part stands in; "leave out": no score
 
 [model]
 loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}

@@ -53,6 +53,7 @@ def make(import_path: str, options: dict[str, Any]) -> Any:
         raise ConfigError(
             f"prepare.transformer must be one of {', '.join(sorted(TRANSFORMERS))}. Found {import_path[:80]!r}."
         )
+    _skops()  # it is needed to keep what was trained: said before training, not after
     try:
         return _class(import_path)(**options)
     except (TypeError, ValueError) as error:
@@ -135,5 +136,8 @@ def _skops() -> Any:
     try:
         from skops import io as skops
     except ImportError as error:
-        raise StorageError("saving a transformer needs skops. Install it: pip install 'plait[skops]'.") from error
+        raise StorageError(
+            "a party with prepare.transformer needs skops, which keeps the transformer. Found it missing. Install it: "
+            "pip install 'plait[skops]'."
+        ) from error
     return skops

@@ -14,12 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._version import __version__
+from plait.data.parts import equal_weights
 from plait.deployment.consent import shown
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows
-from plait.deployment.party_privacy import policy_at
+from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows
+from plait.deployment.party_privacy import mechanism_of, policy_at, spec_at
 from plait.errors import PlaitError
+from plait.problem.features import Features
+from plait.training.assembly import assemble_party
 from plait.transports import certificates
 from plait.transports.admission import CHECK, CHECKED
 from plait.transports.certificates import Folder
@@ -116,6 +119,8 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     if file.name not in job.parties:
         return
     rows = load_rows(job, file)
+    if not mechanism_of(job, file.name).protects:  # one that does would open its ledger
+        assemble_party(spec_at(job, file), file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
     shape = rows.matrix.shape
     yield Diagnosis("columns", PASS, f"{shape[0]} rows, {shape[1]} columns, no missing numbers after preparation")
     if not file.data.id:
@@ -125,6 +130,9 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     flat = _constant_columns(rows)
     if flat:
         yield Diagnosis("constant columns", WARN, ", ".join(flat[:5]), "They say nothing. List them in data.drop.")
+    if file.data.score:
+        new = prepare_rows(file, read_new_rows(job, file, file.data.score).table, rows.prepared)
+        yield Diagnosis("new rows", PASS, f"{len(new.ids)} rows to score in {file.data.score}")
     yield _memory(rows)
 
 

@@ -76,11 +76,12 @@ class JointScores:
         if self.policy == "refuse" and lost:
             names = sorted({name for i in lost for name in self.missing[i]})
             examples = ", ".join(self.ids[i] for i in lost[:_SHOWN]) + (", ..." if len(lost) > _SHOWN else "")
+            remedy = '"leave out"' if SOMEBODY in names else '"mean" or "leave out"'
             raise InputError(
                 'every new row must be known to all parties (scoring.missing = "refuse" in the job). Found '
                 f"{len(lost)} of {len(self.ids)} that are not, at {', '.join(names)}: {examples}. A row that was "
                 "trained on, or asked for too often, counts as unknown. Mend the files, or set scoring.missing to "
-                '"mean" or "leave out".'
+                f"{remedy} in the job file of every party."
             )
         values = self.values.copy()
         for i in lost:

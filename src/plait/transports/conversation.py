@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 
 from plait._names import plain
-from plait.errors import CertificateError, PlaitError, ProtocolError, TransportError, unspecific
+from plait.errors import CertificateError, PlaitError, ProtocolError, TransportError, for_others, unspecific
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
 from plait.transports.channel import CONVERSE, SERVICE
@@ -189,7 +189,7 @@ class Conversation:
         self._say.put(_and_then(said, participant.rest))
 
     def _words(self, error: PlaitError) -> str:
-        return unspecific(error) if self.discreet else str(error)
+        return unspecific(error) if self.discreet else for_others(error)
 
     def _give_up(self, reason: str) -> None:
         """Tell the coordinator why, so that the reason is seen on all sides."""

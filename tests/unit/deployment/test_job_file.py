@@ -1,5 +1,6 @@
 """Job files and party files: what they become, and what their errors say."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from plait.deployment.settings import (
     NetworkOptions,
     PrivacyOptions,
     RunOptions,
+    ScoringOptions,
     TrustOptions,
 )
 from plait.errors import ConfigError
@@ -139,6 +141,8 @@ def test_templates_show_every_option_and_every_name() -> None:
         "bank", True, Guess(CsvFormat(";", ",", ".", "'", "cp1252"), (), positive="yes"), "bank.csv"
     )
     for option in fields(AlignmentOptions):
+        assert f"{{aligned}}{option.name} = " in templates.JOB
+    for option in fields(ScoringOptions):
         assert f"# {option.name} = " in templates.JOB
     for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions):
         for option in fields(kind):
@@ -158,3 +162,36 @@ def test_party_file_stands_beside_the_job(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text('[data]\nfile = "a.csv"\n')
     party = read_party(tmp_path / "job.toml", "a")
     assert party.path(party.data.file) == tmp_path / "a.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('[scoring]\njoin = "private"\n', "Add [alignment]"),
+        ('[alignment]\n[scoring]\nmissing = "mean"\n', "private join"),
+        ('[scoring]\nmissing = "guess"\n', "missing"),
+        (
+            '[scoring]\njoin = "list"\nmissing = "mean"\n'
+            '[privacy.parties]\nshop = { name = "recommended", epsilon = 1.0 }\n',
+            "no mechanism protects",
+        ),
+    ],
+)
+def test_impossible_ways_of_scoring_are_refused(tmp_path: Path, text: str, found: str) -> None:
+    (tmp_path / "job.toml").write_text(
+        'format = 1\nname = "t"\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\n' + text
+    )
+    with pytest.raises(ConfigError, match=re.escape(found)):
+        read_job(tmp_path / "job.toml")
+
+
+def test_the_way_of_scoring_is_agreed_on_and_does_not_change_whose_runs_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    plain = 'format = 1\nname = "t"\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\n'
+    path.write_text(plain)
+    before = read_job(path)
+    path.write_text(plain + '[scoring]\nmissing = "leave out"\n')
+    after = read_job(path)
+    assert before.digest == before.model_digest == after.model_digest
+    assert after.digest != before.digest
+    assert before.policy.run == after.policy.run

@@ -285,6 +285,12 @@ def test_only_penalties_add() -> None:
             wrong + plait.L1(0.1)  # type: ignore[operator]
 
 
+def test_a_box_without_bounds_is_no_constraint() -> None:
+    assert plait.Box().smooth
+    assert (plait.L2(0.1) + plait.Box([-np.inf] * 2, np.inf)).quadratic
+    assert not plait.Box(upper=[np.inf, 3.0]).smooth
+
+
 def test_the_builtin_sum_adds_penalties() -> None:
     assert sum([plait.L1(0.1), plait.L2(0.2), plait.L2(0.1)]) == plait.L1(0.1) + plait.L2(0.2) + plait.L2(0.1)
 

@@ -214,7 +214,7 @@ class FeasibleSet(Penalty, ABC):
     """A closed convex set with a closed projection."""
 
     @property
-    def feasible(self) -> "FeasibleSet":
+    def feasible(self) -> "FeasibleSet | None":
         return self
 
     def scaled(self, factor: float) -> "FeasibleSet":

@@ -50,6 +50,12 @@ class Box(FeasibleSet):
     def _limits(self) -> tuple[Array, Array]:
         return np.asarray(self.lower), np.asarray(self.upper)
 
+    @property
+    def feasible(self) -> "Box | None":
+        """None where there is no bound at all."""
+        low, high = self._limits
+        return self if np.isfinite(low).any() or np.isfinite(high).any() else None
+
     def bounds(self, width: int) -> tuple[Array, Array]:
         low, high = self._limits
         return np.broadcast_to(low, width), np.broadcast_to(high, width)

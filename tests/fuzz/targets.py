@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from plait._files import read_json, write_json
 from plait.data.tables import read_table
 from plait.deployment import state
-from plait.deployment.job_file import read_job
+from plait.deployment.job_file import read_job, read_party
 from plait.deployment.journal import Journal
+from plait.deployment.message_log import AuditLog, read_log
 from plait.deployment.service.answers import HttpRefusal
 from plait.deployment.service.app import _read_ids
 from plait.deployment.service.batch import read_rows
@@ -116,6 +118,10 @@ def _journal(path: Path) -> object:
         journal.close()
 
 
+def _party(path: Path) -> object:
+    return read_party(path.with_name("job.toml"), "shop")
+
+
 def _http(data: bytes) -> object:
     """What the service does with a body, up to the question for the parties."""
     found = None
@@ -125,6 +131,25 @@ def _http(data: bytes) -> object:
         return found, handshake.encode(handshake.Query(_read_ids(data).ids))
     except (HttpRefusal, ProtocolError):
         return found
+
+
+def _greeting(data: bytes) -> object:
+    return handshake.expect(data, handshake.Hello, handshake.Ready, handshake.Finished)
+
+
+def _log_bytes() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        log = AuditLog(Path(folder) / "audit.jsonl")
+        log.note("started", last=0)
+        log.message("sent", "coordinator", 1, Share(1, np.ones(4)))
+        log.close()
+        return (Path(folder) / "audit.jsonl").read_bytes()
+
+
+def _sealed_json() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        write_json(Path(folder) / "model.json", {"format": 1, "run": "20260101-120000-0a1b2c", "intercept": 0.5})
+        return (Path(folder) / "model.json").read_bytes()
 
 
 def _npz() -> bytes:
@@ -151,6 +176,14 @@ def _journal_bytes() -> bytes:
         return (Path(folder) / "journal").read_bytes()
 
 
+_PARTY = b"""[data]
+file = "shop.csv"
+id = "id"
+[prepare]
+scale = "standard"
+[trust]
+max_rounds = 20
+"""
 _JOB = b"""format = 1
 name = "test"
 parties = ["bank", "shop"]
@@ -180,7 +213,13 @@ def targets() -> list[Target]:
         Target("parcels at a coordinator", _at_coordinator(Parcel("give", "shop")), said, 100_000),
         Target("scores at a coordinator", _queried, said, 80_000),
         Target("checkpoints", _state, states, 100_000),
-        Target("HTTP bodies", _http, (b'{"ids": ["a", "b"]}', b'{"ids": [1]}'), 88_000),
+        Target("HTTP bodies", _http, (b'{"ids": ["a", "b"]}', b'{"ids": [1]}', b'{"id": "a"}\n{"id": "b"}\n'), 50_000),
+        Target("greetings at a coordinator", _greeting, said, 20_000),
+        Target("audit logs", files.reader("audit.jsonl", lambda path: list(read_log(path))), (_log_bytes(),), 5_000),
+        Target(
+            "stored JSON", files.reader("m.json", lambda path: read_json(path, "a model")), (_sealed_json(),), 5_000
+        ),
+        Target("party files", files.reader("shop.toml", _party), (_PARTY,), 8_000),
         Target("journals", files.reader("journal", _journal), (_journal_bytes(),), 10_000),
         Target("job files", files.reader("job.toml", read_job), (_JOB,), 10_000),
         Target("CSV files", files.reader("t.csv", read_table), (b"id,x\na,1\nb,2\n", b'a;b\n"1,5";2\n'), 6_000),

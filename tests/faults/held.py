@@ -1,6 +1,6 @@
 """Runs `plait`, holds it at the n-th call of a function until told to go on, and slows its disk down when told.
 
-    python -m tests.faults.held FOLDER plait.transports.client:_computed 3 party job.toml --name shop
+    python -m tests.faults.held FOLDER plait.transports.conversation:_computed 3 party job.toml --name shop
 
 FOLDER/held appears when the program waits; FOLDER/go lets it go on; while FOLDER/slow is there, every call that makes
 something durable takes SLOW seconds.  Up to that moment, and after it, the program is unchanged.

@@ -228,7 +228,8 @@ class Stage:
         deadline = time.monotonic() + 60
         while not holds():  # type: ignore[operator]
             ended = any(program.poll() for program in self.programs.values())
-            assert not ended and time.monotonic() < deadline, f"no program {what}:\n" + self._logs()
+            assert not ended, f"no program {what}, one has ended:\n" + self._logs()
+            assert time.monotonic() < deadline, f"no program {what}:\n" + self._logs()
             time.sleep(0.01)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from plait._types import Array
 from plait.problem.losses import Loss
 
+_TRIALS = 500  # of a root search: a bracket is halved at least every fourth time, down to rounding
 _DOUBLINGS = 60  # of a bracket: its width grows to 2^60 times the first one, beyond any score
 
 
@@ -39,7 +40,8 @@ def increasing_root(f: Callable[[float], float], start: float, width: float) -> 
     for _ in range(_DOUBLINGS):
         far = start + direction * width
         if f(far) * at_start <= 0:
-            # As exact as doubles are: an intercept of order 1 has 1e-16.
-            return float(brentq(f, near, far, xtol=1e-14, rtol=8 * np.finfo(float).eps))
+            # As exact as doubles are: an intercept of order 1 has 1e-16.  No error where f is flat or jumps.
+            exact = 8 * np.finfo(float).eps
+            return float(brentq(f, near, far, xtol=1e-14, rtol=exact, maxiter=_TRIALS, disp=False))
         near, width = far, 2 * width
     return start

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import plait
-from plait.methods.admm.z_update import update_scores_and_intercept
+from plait.methods.admm.z_update import increasing_root, update_scores_and_intercept
 from plait.problem.losses import Loss
 
 LOSSES = [
@@ -61,3 +61,11 @@ def test_long_arrays_solved_in_blocks_agree_with_short_ones() -> None:
     np.testing.assert_allclose(z[:100], loss.prox(v[:100], step[:100], y[:100]), rtol=1e-13)
     residual = (z - v + step * loss.gradient(z, y)) / (1 + np.abs(v) + step)
     np.testing.assert_allclose(residual, 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("jump", [0.0, 1e-3])
+def test_a_root_is_found_where_the_function_is_flat_or_jumps(jump: float) -> None:
+    def f(b: float) -> float:
+        return float(jump * np.sign(b - 1 / 3) + (b - 1 / 3) ** 31)
+
+    assert increasing_root(f, 0.0, 1e6) == pytest.approx(1 / 3, abs=1e-6)

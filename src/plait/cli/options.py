@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from plait.cli.failures import INTERRUPTED
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
 from plait.deployment.page.board import Viewer
+from plait.deployment.processes import PARENT
 from plait.errors import ConfigError
 from plait.transports.certificates import Folder
 from plait.transports.tls import Identity, PlainText, Security
@@ -146,6 +148,7 @@ def start(
     return Program(job, job_file, file, bool(name), address, certificates, insecure, anywhere)
 
 
+_LOOK = 0.5  # seconds between two looks at who the parent is
 GRACE = 20.0  # seconds that a program has to end after it was told to: the other programs of a job wait as long for it
 
 
@@ -166,3 +169,12 @@ def end_when_told(grace: float = GRACE) -> None:
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
+    if parent := os.environ.get(PARENT, ""):
+        threading.Thread(target=_end_with, args=(parent,), name="plait-parent", daemon=True).start()
+
+
+def _end_with(parent: str) -> None:
+    """End as if told to when the process that started this one is gone, even killed: nobody would end it then."""
+    while str(os.getppid()) == parent:
+        time.sleep(_LOOK)
+    os.kill(os.getpid(), signal.SIGTERM)

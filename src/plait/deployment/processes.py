@@ -1,5 +1,6 @@
 """A whole job as real processes on this machine, with certificates that are thrown away afterwards."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from plait.errors import TransportError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
 
+PARENT = "PLAIT_PARENT"
+"""The environment variable that tells a process whose child it is: it ends when that one is gone."""
 _GRACE = 20.0  # seconds for the other programs to end after the coordinator: as long as one told to end may take
 
 
@@ -46,7 +49,8 @@ def free_port() -> int:
 
 
 def _run_all(commands: list[list[str]]) -> None:
-    running = [subprocess.Popen([sys.executable, "-m", "plait", *command]) for command in commands]
+    env = {**os.environ, PARENT: str(os.getpid())}
+    running = [subprocess.Popen([sys.executable, "-m", "plait", *command], env=env) for command in commands]
     try:
         codes = [running[0].wait()]
         codes += [process.wait(_GRACE) for process in running[1:]]

@@ -1,23 +1,139 @@
-"""In which blocks of rows a matrix is worked on: by its shape alone, so that sums are the same wherever it lies."""
+"""In which blocks of rows a matrix is worked on, and what is computed on a block.
 
-from collections.abc import Iterator
-from typing import Any
+The blocks depend on the matrix's shape alone.  So sums are added up in the same order, and have the same bits, wherever
+the blocks lie: in memory, on disk, or on other machines.
+"""
 
-_BLOCK_NUMBERS = 1 << 20  # numbers in a block: 8 MiB as float64, which stays in a core's cache for the most part
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from plait._types import Array
+
+_BLOCK_NUMBERS = 1 << 20  # numbers in a block: 8 MiB as float64, which a core's cache holds for the most part
+_FEWEST_ROWS = 1024  # rows of a block of a wide matrix: fewer would make the product of matrices slow
+_MOST_NUMBERS = 1 << 24  # numbers in a block, however wide the matrix is: 128 MiB
+_MOST_GROUPS = 64  # sums of blocks that are made side by side: more than most machines have cores
+_CROWDED = 0.06
+"""From this share of non-zeros on, a Gram matrix is formed faster from dense rows."""
+
+Blocks = Sequence[tuple[slice, Any]]
+"""Some consecutive blocks of a matrix, each with its place among their rows."""
 
 
-def block_rows(columns: int) -> int:
-    """Rows of a block of a matrix with so many columns."""
-    return max(1, _BLOCK_NUMBERS // max(1, columns))
+def row_slices(rows: int, columns: int, stored: int | None = None) -> list[slice]:
+    """The blocks of a matrix of this shape, in order; `stored` numbers of it are not zero."""
+    per_row = max(1.0, (rows * columns if stored is None else stored) / max(1, rows))
+    most = min(max(_FEWEST_ROWS, _BLOCK_NUMBERS / per_row), max(1.0, _MOST_NUMBERS / per_row))
+    count = max(1, int(np.ceil(rows / most)))
+    return [slice(*ends) for ends in pairwise(rows * i // count for i in range(count + 1))]
 
 
-def row_slices(rows: int, columns: int) -> list[slice]:
-    """The blocks of a matrix of this shape, in order."""
-    step = block_rows(columns)
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+def grouped(blocks: Sequence[slice]) -> list[Sequence[slice]]:
+    """Consecutive blocks that are added up one after the other; groups are worked on side by side."""
+    count = min(len(blocks), _MOST_GROUPS)
+    return [blocks[a:b] for a, b in pairwise(len(blocks) * i // count for i in range(count + 1))]
 
 
 def row_blocks(matrix: Any) -> Iterator[tuple[slice, Any]]:
     """Every block of rows of a matrix (N, d), with its place."""
     for rows in row_slices(*matrix.shape):
         yield rows, matrix[rows]
+
+
+@runtime_checkable
+class BlockedMatrix(Protocol):
+    """A dense matrix (N, d) that is not in this process's memory."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Some rows, or columns, in memory."""
+        ...
+
+    def mapped(self, kernel: str, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
+        """What a function of this module gives for each group of blocks, in order."""
+        ...
+
+
+def forward(blocks: Blocks, vectors: Sequence[Array], x: Array) -> Array:
+    """D x for the rows of these blocks."""
+    parts = [block @ x for _, block in blocks]
+    return np.asarray(parts[0] if len(parts) == 1 else np.concatenate(parts))
+
+
+def adjoint(blocks: Blocks, vectors: Sequence[Array]) -> Array:
+    """The sum of D^T v over these blocks."""
+    total: Any = 0
+    for rows, block in blocks:
+        total = total + block.T @ vectors[0][rows]
+    return np.asarray(total)
+
+
+def gram(blocks: Blocks, vectors: Sequence[Array], columns: Any, dtype: str) -> Array:
+    """The sum of D_c^T diag(weights) D_c over these blocks, with ones for no weights, and all columns for None."""
+    total: Any = 0
+    for rows, block in blocks:
+        block = block if columns is None else block[:, columns]
+        total = total + _gram(block, vectors[0][rows] if vectors else None, np.dtype(dtype))
+    return np.asarray(total)
+
+
+def _gram(block: Any, weights: Array | None, dtype: np.dtype[Any]) -> Array:
+    if sp.issparse(block):
+        if block.nnz < _CROWDED * block.shape[0] * block.shape[1]:
+            return np.asarray((block.T @ (block if weights is None else scale_rows(block, weights))).toarray())
+        dense = (block.astype(dtype) if weights is None else scale_rows(block, np.sqrt(weights), dtype)).toarray()
+    elif weights is None:
+        dense = block.astype(dtype, copy=False)
+    else:
+        dense = np.empty(block.shape, dtype)
+        np.multiply(block, np.sqrt(weights)[:, None], out=dense, casting="same_kind")
+    return np.asarray(dense.T @ dense)
+
+
+def column_squares(blocks: Blocks, vectors: Sequence[Array]) -> Array:
+    """The sum of weights * D_ij^2 over the rows of these blocks, for every column j."""
+    total: Any = 0
+    for rows, block in blocks:
+        w = vectors[0][rows] if vectors else None
+        if sp.issparse(block):
+            squares = np.square(block.data)
+            if w is not None:
+                squares *= np.repeat(w, np.diff(block.indptr))
+            total = total + np.bincount(block.indices, squares, block.shape[1])
+        else:
+            total = total + np.einsum("ij,ij,i->j", block, block, np.ones(len(block)) if w is None else w)
+    return np.asarray(total)
+
+
+def row_squares(blocks: Blocks, vectors: Sequence[Array]) -> Array:
+    """The squared norm of every row of these blocks."""
+    parts = [block.multiply(block).sum(axis=1) if sp.issparse(block) else np.einsum("ij,ij->i", block, block)
+             for _, block in blocks]  # fmt: skip
+    return np.concatenate([np.asarray(part).ravel() for part in parts])
+
+
+KERNELS = {f.__name__: f for f in (forward, adjoint, gram, column_squares, row_squares)}
+"""What can be computed on blocks, by name: the name travels to other processes, not the function."""
+
+
+def scale_rows(d: Any, weights: Array, dtype: npt.DTypeLike = np.float64) -> Any:
+    """diag(weights) D for a CSR matrix, which shares its indices with D."""
+    return type(d)(((d.data * np.repeat(weights, np.diff(d.indptr))).astype(dtype), d.indices, d.indptr), shape=d.shape)
+
+
+def csr_blocks(d: Any, blocks: Sequence[slice]) -> dict[int, Any]:
+    """Blocks of a CSR matrix, by their first row, that share its numbers."""
+    found = {}
+    for rows in blocks:
+        begin, end = d.indptr[rows.start], d.indptr[rows.stop]
+        shape = (rows.stop - rows.start, d.shape[1])
+        pointers = d.indptr[rows.start : rows.stop + 1] - begin
+        found[rows.start] = type(d)((d.data[begin:end], d.indices[begin:end], pointers), shape=shape)
+    return found

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.sparse as sp
 
 from plait._types import Array
 from plait.problem.features import Features
@@ -89,12 +88,7 @@ def curved(features: Features, w: Array, cross: Array, inverse: Array) -> Curved
         return features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v
 
     def block(on: Indices) -> Array:
-        if on.size == features.columns:
-            gram = features.weighted_gram(w)
-        else:
-            part = features.matrix[:, on]
-            part = (part.toarray() if sp.issparse(part) else part) * np.sqrt(w)[:, None]
-            gram = part.T @ part
+        gram = features.weighted_gram(w) if on.size == features.columns else features.gram_of(on, w)
         gram = gram - cross[on] @ inverse @ cross[on].T
         gram[np.diag_indices(on.size)] += lift[on]
         return gram

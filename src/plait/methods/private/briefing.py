@@ -13,7 +13,6 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.privacy.clipping import row_norms
 from plait.privacy.mechanisms.soft_logistic import steadied
 
 
@@ -97,6 +96,6 @@ class BriefedSide(PartySide):
                 "a briefing must bring weights that are not negative, not all zero, and a factor of 1 or more. Found "
                 f"weights from {told.min():g} to {told.max():g} and the factor {softness:g}."
             )
-        square = 1.0 if self._protected else float(np.mean(row_norms(block.features.matrix) ** 2))
+        square = 1.0 if self._protected else float(np.mean(block.features.row_squares))
         penalty = steadied(block.penalty, softness, square, block.features.rows)
         return self._method.party_side(replace(block, weights=told, penalty=penalty))

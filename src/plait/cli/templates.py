@@ -131,6 +131,9 @@ def _data_section(name: str, labelled: bool, guess: Guess | None, table: str) ->
         "[data]",
         _line("file", table or f"{name}.csv", "CSV, Parquet or a folder of it, LIBSVM or NumPy"),
         '# source = "select ..."          # instead of a file: a query that DuckDB runs in this folder',
+        '# memory = "1.5 GB"              # what this party\'s process may take in all; empty for what is free',
+        '# numbers = "float32"            # how the prepared table is stored; "float64" by default',
+        '# spool = ""                     # a folder for tables that do not fit into memory',
     ]
     if table.lower().endswith(".csv"):
         lines += [_line(key, value, "as found in the file") for key, value in guess.form.differences.items()]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import scipy.sparse as sp
 
 from plait._types import Array
 from plait.data.arrow_tables import StreamSource
+from plait.data.memory import IN_MEMORY, Room
 from plait.data.row_index import check_index
 from plait.data.sources import Kind, NotANumber, Source
 from plait.data.tables import read_table
 from plait.errors import DataTypeError, InputError
 from plait.problem.features import Features
+from plait.problem.row_blocks import row_blocks
 
 _DATES = ("datetime", "timedelta", "period", "date", "time", "duration")
 """How pandas, polars and NumPy begin the names of types of dates and times, in lower case."""
@@ -22,7 +25,7 @@ _DATES = ("datetime", "timedelta", "period", "date", "time", "duration")
 
 @dataclass(frozen=True)
 class Part:
-    """One party's matrix (N, d), float64 and either dense or CSR, with the names of its columns."""
+    """One party's matrix (N, d), dense, CSR or on disk, with the names of its columns."""
 
     name: str
     matrix: Any
@@ -34,7 +37,7 @@ class Part:
         return Features(self.matrix)
 
 
-def read_parts(parts: Any) -> tuple[Part, ...]:
+def read_parts(parts: Any, room: Room = IN_MEMORY) -> tuple[Part, ...]:
     """A list of matrices, or a dict name -> matrix, as checked parts with equal numbers of rows."""
     if isinstance(parts, Mapping):
         named = [(str(name), table) for name, table in parts.items()]
@@ -48,7 +51,7 @@ def read_parts(parts: Any) -> tuple[Part, ...]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"every party must have a name of its own. Found {name!r} twice.")
-    read = tuple(read_part(name, table) for name, table in named)
+    read = tuple(read_part(name, table, room=room) for name, table in named)
     rows = read[0].matrix.shape[0]
     for part in read[1:]:
         if part.matrix.shape[0] != rows:
@@ -60,14 +63,24 @@ def read_parts(parts: Any) -> tuple[Part, ...]:
     return read
 
 
-def read_part(name: str, table: Any, columns: tuple[str, ...] = ()) -> Part:
-    """One party's table: NumPy, SciPy sparse, pandas, polars or Arrow; `columns` names those of one without names."""
+def read_part(name: str, table: Any, columns: tuple[str, ...] = (), room: Room = IN_MEMORY) -> Part:
+    """One party's table: NumPy, SciPy sparse, pandas, polars, Arrow, or the path of a file.
+
+    columns   the names of the columns of a table without names
+    room      where the numbers of a table may lie that is read here, as a stream
+    """
     if isinstance(table, Part):
         return table
-    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "to_numpy"):
-        table, columns = _streamed(name, table)
+    streamed = hasattr(table, "__arrow_c_stream__") and not hasattr(table, "to_numpy")
+    if isinstance(table, Path) or streamed:
+        return checked_part(name, *_streamed(name, table, room))
     columns = columns or _column_names(table)
     matrix = sound_csr(f"party {name!r}", table) if sp.issparse(table) else _as_dense(name, table, columns)
+    return checked_part(name, matrix, columns)
+
+
+def checked_part(name: str, matrix: Any, columns: tuple[str, ...] = ()) -> Part:
+    """A part of this matrix, which is dense, CSR or on disk; InputError where it is empty or not finite."""
     rows, width = matrix.shape
     if width == 0:
         raise InputError(f"party {name!r} must hold at least one column. Found none. Leave the party out.")
@@ -78,10 +91,11 @@ def read_part(name: str, table: Any, columns: tuple[str, ...] = ()) -> Part:
     return part
 
 
-def _streamed(name: str, table: Any) -> tuple[Array, tuple[str, ...]]:
-    """A table that another library gives as an Arrow C stream, batch by batch: its numbers (N, d), and their names."""
+def _streamed(name: str, table: Any, room: Room) -> tuple[Any, tuple[str, ...]]:
+    """A file, or an Arrow C stream of another library, read batch by batch: its numbers (N, d) and their names."""
+    source = table if isinstance(table, Path) else StreamSource(table, f"party {name!r}")
     try:
-        read = read_table(StreamSource(table, f"party {name!r}"), choose=_all_numbers, strict=True)
+        read = read_table(source, choose=_all_numbers, strict=True, room=room)
     except NotANumber as error:
         raise InputError(
             f"party {name!r} must bring numbers. Column {error.column!r} cannot be read as numbers. Encode it first, "
@@ -259,13 +273,23 @@ def _check_finite(part: Part) -> None:
         row, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
         found = matrix.data[at]
     else:
-        # A sum is finite exactly when no entry is NaN or infinite, short of overflow: no N x d mask in the good case.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(matrix.sum(axis=0)).all() or np.isfinite(matrix).all():
-                return
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
-        found = matrix[row, column]
+        bad = next(filter(None, map(_not_finite, row_blocks(matrix))), None)
+        if bad is None:
+            return
+        row, column = bad
+        found = matrix[row : row + 1][0, column]
     raise InputError(
         f"party {part.name!r} must bring finite numbers. Found {found} in column {part.columns[column]!r}, row {row}. "
         "Impute or drop missing values (NaN) and infinity first."
     )
+
+
+def _not_finite(place: tuple[slice, Array]) -> tuple[int, int] | None:
+    """Row and column of the first number of a block that is NaN or infinite."""
+    rows, block = place
+    # A sum is finite exactly when no entry is NaN or infinite, short of overflow: no mask in the good case.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(block.sum(axis=0)).all() or np.isfinite(block).all():
+            return None
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+    return rows.start + row, column

@@ -16,8 +16,11 @@ from plait._files import read_json, write_atomically, write_json
 from plait._types import Array
 from plait.data import transformers
 from plait.data.csv_tables import as_numbers
+from plait.data.disk_matrix import DiskMatrix
+from plait.data.matrix_writer import MatrixWriter
+from plait.data.memory import IN_MEMORY, Room
 from plait.data.sources import REMEDY, Kind, Source
-from plait.data.statistics import Statistics, gather
+from plait.data.statistics import Statistics, gather, medians
 from plait.data.tables import Table
 from plait.data.texts import Coded
 from plait.errors import ConfigError, InputError
@@ -76,20 +79,20 @@ class Preparation:
     transformed: tuple[str, ...] = ()
     """The number columns that the transformer is applied to."""
 
-    def apply(self, table: Table) -> tuple[Any, tuple[str, ...]]:
-        """The matrix (N, d) and the names of its columns."""
+    def apply(self, table: Table, room: Room = IN_MEMORY) -> tuple[Any, tuple[str, ...]]:
+        """The matrix (N, d), where there is room for it, and the names of its columns."""
         names = tuple(f"{column}={value}" for column, values in self.categories.items() for value in values)
         if self.transformer is not None or sp.issparse(table.numbers):
+            _need_memory(table)
             matrix, numbers = self._transformed(self._scaled(_pick(table, self.numbers)))
             return _beside(matrix, self._encoded(table, slice(None))), (*numbers, *names)
         if self._idle and self.numbers == table.names:
             return table.numbers, self.numbers
-        width = len(self.numbers)
-        matrix = np.empty((table.rows, width + len(names)), table.numbers.dtype)
-        for rows, block in row_blocks(_pick(table, self.numbers) if width else np.empty((table.rows, 0))):
-            matrix[rows, :width] = self._scaled(block)
-            matrix[rows, width:] = self._encoded(table, rows)
-        return matrix, (*self.numbers, *names)
+        at = [table.names.index(name) for name in _present(table, self.numbers)]
+        writer = MatrixWriter(len(at) + len(names), table.rows, room)
+        for rows, block in row_blocks(table.numbers):
+            writer.append_rows(np.hstack([self._scaled(block[:, at]), self._encoded(table, rows)]))
+        return writer.finish(), (*self.numbers, *names)
 
     @property
     def _idle(self) -> bool:
@@ -206,6 +209,7 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
             f"prepare.transform must name number columns of this party. Found {', '.join(unknown)}. "
             f"The number columns are {', '.join(numbers)}."
         )
+    _need_memory(table)
     chosen = tuple(name for name in numbers if name in options.transform or not options.transform)
     transformer = transformers.make(options.transformer, options.options)
     transformer.fit(fitted._scaled(_pick(table, numbers))[:, [numbers.index(name) for name in chosen]])
@@ -287,10 +291,22 @@ def _wanted(known: tuple[str, ...], leave_out: tuple[str, ...], only: tuple[str,
 def _pick(table: Table, names: tuple[str, ...]) -> Any:
     if names == table.names:
         return table.numbers
+    return table.numbers[:, [table.names.index(name) for name in _present(table, names)]]
+
+
+def _present(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
     missing = [name for name in names if name not in table.names]
     if missing:
         raise InputError(f"the file must have the number columns {', '.join(missing)}. Found other columns.")
-    return table.numbers[:, [table.names.index(name) for name in names]]
+    return names
+
+
+def _need_memory(table: Table) -> None:
+    if isinstance(table.numbers, DiskMatrix):
+        raise InputError(
+            "prepare.transformer must have the whole table in memory. Found one that does not fit. Raise data.memory, "
+            "or leave the transformer out."
+        )
 
 
 def _filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
@@ -311,7 +327,7 @@ def _filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -
         raise InputError(f"column {names[empty[0]]!r} must hold some numbers. Found none. List it in data.drop.")
     if how == "mean":
         return known.mean
-    return np.array([np.nanmedian(np.asarray(matrix[:, [j]], dtype=np.float64)) for j in range(width)])
+    return medians(matrix, known)
 
 
 def _scaling(matrix: Any, known: Statistics | None, how: str) -> tuple[Array, Array]:

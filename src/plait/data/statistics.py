@@ -8,6 +8,9 @@ import numpy as np
 from plait._types import Array
 from plait.problem.row_blocks import row_blocks
 
+_BINS = 1 << 12  # of a column's histogram: 100 million numbers leave some ten thousand in one
+_FEW = 1 << 16  # numbers of a column that are sorted at once
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -92,3 +95,54 @@ def _of_block(block: Array) -> Statistics:
     high = np.fmax.reduce(block, axis=0, initial=-np.inf)
     first = np.where(absent.any(axis=0), absent.argmax(axis=0), -1) if any_absent else np.full(width, -1)
     return Statistics(rows, count, mean, np.einsum("ij,ij->j", apart, apart), low, high, first)
+
+
+def medians(matrix: Any, known: Statistics) -> Array:
+    """The median of every column (d,), exact, without any column in memory.
+
+    One pass counts how many numbers lie in each bin between the least and the largest.  The bins that hold the two
+    middle numbers become the new range, until few enough are left to be sorted.
+    """
+    low, high = known.low.copy(), known.high.copy()
+    below = np.zeros(known.count.size, dtype=np.int64)
+    inside = known.count.astype(np.int64)
+    ranks = np.stack([(inside - 1) // 2, inside // 2])
+    for _ in range(64):  # each pass divides a range by thousands; equal numbers end it before
+        wide = np.flatnonzero((inside > _FEW) & (low < high))
+        if not wide.size:
+            break
+        counts = np.zeros((wide.size, _BINS), dtype=np.int64)
+        edges = [np.linspace(low[j], high[j], _BINS + 1) for j in wide]
+        for _, block in row_blocks(matrix):
+            for i, j in enumerate(wide):
+                counts[i] += np.histogram(_within(block[:, j], low[j], high[j]), edges[i])[0]
+        for i, j in enumerate(wide):
+            sums = np.concatenate([[0], np.cumsum(counts[i])])
+            first, last = np.searchsorted(sums, ranks[:, j] - below[j], side="right") - 1
+            low[j], high[j] = edges[i][first], edges[i][last + 1]
+            if last + 1 < _BINS:
+                high[j] = np.nextafter(high[j], -np.inf)  # bins do not hold their upper ends, but the last one does
+            below[j] += sums[first]
+            inside[j] = sums[last + 1] - sums[first]
+    return _middles(matrix, low, high, ranks - below)
+
+
+def _within(column: Array, low: float, high: float) -> Array:
+    numbers = column.astype(np.float64)
+    return numbers[(numbers >= low) & (numbers <= high)]
+
+
+def _middles(matrix: Any, low: Array, high: Array, ranks: Any) -> Array:
+    """The mean of the numbers of these two ranks (2, d) among those of each column between low and high."""
+    kept: list[list[Array]] = [[] for _ in low]
+    for _, block in row_blocks(matrix):
+        for j, column in enumerate(kept):
+            if low[j] < high[j]:
+                column.append(_within(block[:, j], low[j], high[j]))
+    ordered = [np.sort(np.concatenate(column)) if column else None for column in kept]
+    return np.array(
+        [
+            low[j] if numbers is None else (numbers[ranks[0, j]] + numbers[ranks[1, j]]) / 2
+            for j, numbers in enumerate(ordered)
+        ]
+    )

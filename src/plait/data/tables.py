@@ -15,7 +15,8 @@ from plait._names import plain
 from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat
 from plait.data.csv_tables import CsvSource, as_numbers
-from plait.data.matrix_writer import MatrixWriter
+from plait.data.matrix_writer import MatrixWriter, picked_rows
+from plait.data.memory import IN_MEMORY, Room
 from plait.data.sources import Batch, Kind, NotANumber, Source
 from plait.data.texts import Coded, RowNumbers, Texts
 from plait.errors import InputError, PlaitError
@@ -37,9 +38,10 @@ class Table:
     def rows(self) -> int:
         return int(self.numbers.shape[0])
 
-    def pick(self, rows: Any, ids: Sequence[str]) -> "Table":
+    def pick(self, rows: Any, ids: Sequence[str], room: Room = IN_MEMORY) -> "Table":
         """These rows (n,) in this order, under these ids."""
-        return Table(ids, self.numbers[rows], self.names, {name: texts[rows] for name, texts in self.texts.items()})
+        numbers = self.numbers[rows] if sp.issparse(self.numbers) else picked_rows(self.numbers, rows, room)
+        return Table(ids, numbers, self.names, {name: texts[rows] for name, texts in self.texts.items()})
 
     def column(self, name: str) -> Any:
         """One column, (N,), of numbers or texts."""
@@ -62,19 +64,21 @@ def read_table(
     form: CsvFormat | None = None,
     choose: Chooser | None = None,
     strict: bool = False,
+    room: Room = IN_MEMORY,
 ) -> Table:
     """A table; without id columns the rows are numbered; `distinct` refuses repeated ids.
 
     place    a file or folder, by its extension, or a source
     form     how a CSV file is written
     choose   the columns that are wanted, and how; by default all, as numbers where they are numbers
+    room     where the numbers of a large table may lie
     strict   refuse a column that is wanted as numbers and holds a text; else it is read as texts
     """
     names = (id_columns,) if isinstance(id_columns, str) and id_columns else tuple(id_columns)
     if isinstance(place, Path):
-        table = _read_path(place, names, form or CsvFormat(), choose, strict)
+        table = _read_path(place, names, form or CsvFormat(), choose, strict, room)
     else:
-        table = _read_source(place, names, choose, strict)
+        table = _read_source(place, names, choose, strict, room)
     repeated = table.ids.repeated() if distinct and names and isinstance(table.ids, Texts) else 0
     if repeated:
         raise InputError(f"the ids in {place.name} must be different. Found {repeated} repeated.")
@@ -111,7 +115,9 @@ def open_path(path: Path, form: CsvFormat) -> Source:
     return kinds[path.suffix.lower()]()
 
 
-def _read_path(path: Path, id_columns: tuple[str, ...], form: CsvFormat, choose: Chooser | None, strict: bool) -> Table:
+def _read_path(
+    path: Path, id_columns: tuple[str, ...], form: CsvFormat, choose: Chooser | None, strict: bool, room: Room
+) -> Table:
     whole = {".svm": _read_libsvm, ".libsvm": _read_libsvm, ".npy": _read_numpy, ".npz": _read_numpy}
     reader = whole.get(path.suffix.lower())
     if reader is None and not path.is_dir() and path.suffix.lower() not in (".csv", ".parquet"):
@@ -120,7 +126,7 @@ def _read_path(path: Path, id_columns: tuple[str, ...], form: CsvFormat, choose:
         _need_file(path)
         return _translated(path, lambda: reader(path, id_columns))
     source = open_path(path, form)
-    return _translated(path, lambda: _read_source(source, id_columns, choose, strict))
+    return _translated(path, lambda: _read_source(source, id_columns, choose, strict, room))
 
 
 def _need_file(path: Path) -> None:
@@ -150,22 +156,27 @@ def keyed_digest(ids: Sequence[str], key: bytes) -> str:
     return seal.hexdigest()
 
 
-def _read_source(source: Source, id_columns: tuple[str, ...], choose: Chooser | None, strict: bool) -> Table:
+def _read_source(
+    source: Source, id_columns: tuple[str, ...], choose: Chooser | None, strict: bool, room: Room
+) -> Table:
     """All batches; a column that was taken for numbers, and holds a text further down, is read again as texts."""
     _need_columns(source.name, id_columns, source.columns)
     kinds = source.guess() if choose is None else choose(source)
     while True:
         try:
-            return _gathered(source, id_columns, {name: kind for name, kind in kinds.items() if name not in id_columns})
+            wanted = {name: kind for name, kind in kinds.items() if name not in id_columns}
+            return _gathered(source, id_columns, wanted, room)
         except NotANumber as error:
             if strict:
                 raise
             kinds[error.column] = "category"
 
 
-def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind]) -> Table:
+def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind], room: Room) -> Table:
     numbers = tuple(name for name, kind in kinds.items() if kind == "number")
-    writer = MatrixWriter(len(numbers), rows=source.rows)
+    if source.rows is not None:
+        room.check(source.rows)
+    writer = MatrixWriter(len(numbers), source.rows, room)
     ids: list[Texts] = []
     coded: dict[str, list[Coded]] = {name: [] for name, kind in kinds.items() if kind == "category"}
     count = 0
@@ -176,6 +187,7 @@ def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind
         if id_columns:
             ids.append(_ids(batch, id_columns))
         count += batch.rows
+    room.check(count)
     if not count:
         raise InputError(f"{source.name} must have at least one row. Found none.")
     texts = {name: _as_numbers_are_written(source, Coded.joined(parts)) for name, parts in coded.items()}

@@ -1,7 +1,6 @@
 """`plait doctor`: what could go wrong on this machine, checked before it does."""
 
 import datetime
-import os
 import platform
 import socket
 import stat
@@ -14,14 +13,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._version import __version__
+from plait.data.memory import Room, in_words, least_memory
 from plait.data.parts import equal_weights
+from plait.data.statistics import gather
 from plait.deployment.consent import shown
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows
+from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows, room_of
 from plait.deployment.party_privacy import mechanism_of, policy_at, spec_at
 from plait.errors import PlaitError
-from plait.problem.features import Features
+from plait.problem.features import GRAM_LIMIT, Features
 from plait.training.assembly import assemble_party
 from plait.transports import certificates
 from plait.transports.admission import CHECK, CHECKED
@@ -133,7 +134,7 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     if file.data.score:
         new = prepare_rows(file, read_new_rows(job, file, file.data.score).table, rows.prepared)
         yield Diagnosis("new rows", PASS, f"{len(new.ids)} rows to score in {file.data.score}")
-    yield _memory(rows)
+    yield _memory(rows, room_of(job, file))
 
 
 def _constant_columns(rows: Rows) -> list[str]:
@@ -141,21 +142,24 @@ def _constant_columns(rows: Rows) -> list[str]:
     if sp.issparse(matrix):
         spread = matrix.max(axis=0).toarray() - matrix.min(axis=0).toarray()
     else:
-        spread = np.ptp(matrix, axis=0)
+        known = gather(matrix)
+        spread = known.high - known.low
     return [name for name, width in zip(rows.columns, np.ravel(spread), strict=True) if width == 0]
 
 
-def _memory(rows: Rows) -> Diagnosis:
-    """The matrix twice (read, prepared), a Gram matrix, and some vectors of one number per row."""
+def _memory(rows: Rows, room: Room) -> Diagnosis:
+    """Where the table lies, and what the process takes at the least: the program, vectors, a Gram matrix, a table."""
     count, width = rows.matrix.shape
-    # Bytes of a stored number, with its index in CSR.
-    stored = rows.matrix.nnz * 12 if sp.issparse(rows.matrix) else count * width * 8
-    # Bytes: the Gram matrix and two factors of at most 4096 rows, about 80 vectors that methods keep, 8 a number.
-    need = 2 * stored + 3 * min(width, count, 4096) ** 2 * 8 + 80 * count * 8
-    have = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    text = f"about {need / 2**20:.0f} MiB needed, {have / 2**20:.0f} MiB free"
+    if sp.issparse(rows.matrix):
+        # Bytes of a stored number with its index.
+        held, words = rows.matrix.nnz * 12, "the table lies in memory, without its zeros"
+    else:
+        held, words = rows.matrix.nbytes if isinstance(rows.matrix, np.ndarray) else 0, rows.lies
+    # Bytes: the Gram matrix and two factors of at most 4096 rows, 8 a number.
+    need, have = least_memory(count) + 2 * held + 3 * min(width, count, GRAM_LIMIT) ** 2 * 8, room.bytes
+    text = f"{words}; about {in_words(need)} needed"
     if need > have:
-        return Diagnosis("memory", FAIL, text, "Free memory, or use a larger machine.")
+        return Diagnosis("memory", FAIL, text, "Raise data.memory, free memory, or use a larger machine.")
     return Diagnosis("memory", WARN if need > have / 2 else PASS, text)
 
 

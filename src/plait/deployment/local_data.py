@@ -10,12 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from blake3 import blake3
 
+from plait._files import make_folder
 from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
 from plait.data import preparation
 from plait.data.arrow_tables import QuerySource
-from plait.data.parts import read_labels, read_part, read_weights
+from plait.data.memory import IN_MEMORY, Room, amount
+from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
 from plait.data.sources import Kind, Source
 from plait.data.tables import Chooser, Table, read_id_columns, read_table
@@ -23,13 +25,15 @@ from plait.data.texts import Coded, Texts
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
+from plait.problem.row_blocks import row_blocks
 
 
 @dataclass(frozen=True)
 class Rows:
     """A party's rows, ready to train on: ids, matrix (N, d), names of the columns, and how they were prepared.
 
-    `remarks` are sentences for the party's owner about values that training did not have.
+    `remarks` are sentences for the party's owner about values that training did not have; `lies` says where the table
+    lies, in memory or on disk.
     """
 
     ids: Sequence[str]
@@ -37,6 +41,7 @@ class Rows:
     columns: tuple[str, ...]
     prepared: Preparation
     remarks: tuple[str, ...] = ()
+    lies: str = ""
 
     @property
     def checksum(self) -> int:
@@ -45,7 +50,7 @@ class Rows:
         arrays = [self.matrix.data, self.matrix.indices, self.matrix.indptr] if sparse else [self.matrix]
         heading = [sparse, self.matrix.shape, self.columns, [str(array.dtype) for array in arrays]]
         seal = blake3(json.dumps(heading).encode())
-        for array in arrays:
+        for array in arrays if sparse else (block for _, block in row_blocks(self.matrix)):
             seal.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         for start in range(0, len(self.ids), 10_000):
             seal.update(Texts.of(self.ids[start : start + 10_000]).framed())
@@ -73,9 +78,10 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     def wanted(source: Source) -> dict[str, Kind]:
         return preparation.kinds_wanted(source, options, leave_out, file.data.columns)
 
-    table = _read_common(job, file, order, wanted, strict=True)
+    room = room_of(job, file)
+    table = _read_common(job, file, order, wanted, strict=True, room=room)
     prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
-    rows = prepare_rows(file, table, prepared)
+    rows = prepare_rows(file, table, prepared, room)
     if rows.matrix.shape[1] < file.trust.min_columns:
         raise PrivacyError(
             f"party {file.name!r} must bring at least {file.trust.min_columns} columns. Found {rows.matrix.shape[1]}: "
@@ -88,11 +94,21 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     return rows
 
 
-def prepare_rows(file: PartyFile, table: Table, prepared: Preparation) -> Rows:
+def room_of(job: Job, file: PartyFile) -> Room:
+    """Where the party's table may lie; one with a guarantee is in memory, for its mechanism looks at every row."""
+    data, limit = file.data, amount(file.data.memory)
+    if mechanism_of(job, file.name).guaranteed:
+        return IN_MEMORY
+    folder = file.path(data.spool) if data.spool else make_folder(file.path(file.runs))
+    return Room(limit, folder, data.numbers)
+
+
+def prepare_rows(file: PartyFile, table: Table, prepared: Preparation, room: Room = IN_MEMORY) -> Rows:
     """New rows through a preparation that was fitted before."""
-    matrix, columns = prepared.apply(table)
-    part = read_part(file.name, matrix)
-    return Rows(table.ids, part.matrix, columns, prepared, tuple(prepared.unseen(table)))
+    matrix, columns = prepared.apply(table, room)
+    part = checked_part(file.name, matrix)
+    lies = "" if sp.issparse(matrix) else room.describe(matrix)
+    return Rows(table.ids, part.matrix, columns, prepared, tuple(prepared.unseen(table)), lies)
 
 
 def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
@@ -140,11 +156,13 @@ def _left(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name in table.names or name in table.texts)
 
 
-def _read_common(job: Job, file: PartyFile, order: Order | None, choose: Chooser, strict: bool) -> Table:
+def _read_common(
+    job: Job, file: PartyFile, order: Order | None, choose: Chooser, strict: bool, room: Room = IN_MEMORY
+) -> Table:
     """The wanted columns of the party's training rows; those of the order, when they were aligned."""
     distinct = job.alignment is None
-    table = read_table(_training_rows(file), file.data.id, distinct, file.data.csv_format, choose, strict)
-    return table if order is None else table.pick(order.rows, order.ids)
+    table = read_table(_training_rows(file), file.data.id, distinct, file.data.csv_format, choose, strict, room)
+    return table if order is None else table.pick(order.rows, order.ids, room)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ class _PartyRuns:
                 f"run {welcome.run}: {len(rows.ids)} rows, {len(rows.columns)} columns; joined after exchange "
                 f"{party.ready.last}"
             )
+            self._progress.say(rows.lies)
             self._progress.event(PHASE, {"phase": "training", "run": welcome.run, "rows": len(rows.ids)})
             self._progress.begin(run_facts(self._job, self._file.name, welcome.run, len(rows.ids)))
             self._watched = WatchedParty(party, self._progress)

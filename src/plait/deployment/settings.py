@@ -11,6 +11,7 @@ from typing import Any, Literal
 from plait._names import check_name
 from plait.alignment.ids import AlignmentOptions, Missing, Repeated
 from plait.data.csv_format import CsvFormat
+from plait.data.memory import amount
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError
 from plait.privacy.ledger.release_gate import DEFAULT_TABLE
@@ -171,6 +172,12 @@ class DataOptions:
         What stands around fields that hold separators.
     encoding : str, default="utf-8"
         Its text encoding.
+    memory : str, default=""
+        What this party's process may take in all, such as "1.5 GB"; empty for what is free. Larger tables lie on disk.
+    numbers : str, default="float64"
+        How the prepared table is stored: "float64", or "float32" in half the space. Arithmetic is in float64.
+    spool : str, default=""
+        A folder for tables that do not fit into memory; empty for the folder of the runs.
     """
 
     file: str = ""
@@ -189,9 +196,13 @@ class DataOptions:
     thousands: str = CsvFormat.thousands
     quote: str = CsvFormat.quote
     encoding: str = CsvFormat.encoding
+    memory: str = ""
+    numbers: Literal["float64", "float32"] = "float64"
+    spool: str = ""
 
     def __post_init__(self) -> None:
         self.csv_format  # noqa: B018  (impossible values are refused before any file is opened)
+        amount(self.memory)
         if bool(self.file) == bool(self.source):
             found = "both" if self.file else "neither"
             raise ConfigError(f"[data] must name a file, or a source: a query. Found {found}.")

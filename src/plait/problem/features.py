@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from plait._threads import in_order
 from plait._types import Array
-from plait.problem.row_blocks import KERNELS, BlockedMatrix, csr_blocks, grouped, row_slices, scale_rows
+from plait.problem.row_blocks import BlockedMatrix, computed, csr_blocks, grouped, row_slices, scale_rows
 
 _RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of a Gram matrix: smaller ones are rounding errors
 GRAM_LIMIT = 4096
@@ -38,13 +38,8 @@ class Features:
             return iter(self.matrix.mapped(kernel, vectors, shared))
         groups = grouped(self._blocks)
         if len(groups) == 1:
-            return iter([self._group(kernel, groups[0], vectors, shared)])
-        return in_order(lambda group: self._group(kernel, group, vectors, shared), groups)
-
-    def _group(self, kernel: str, group: Sequence[slice], vectors: Sequence[Array], shared: tuple[Any, ...]) -> Any:
-        first, last = group[0].start, group[-1].stop
-        blocks = [(slice(rows.start - first, rows.stop - first), self._block(rows)) for rows in group]
-        return KERNELS[kernel](blocks, [v[first:last] for v in vectors], *shared)
+            return iter([computed(kernel, groups[0], self._block, vectors, shared)])
+        return in_order(lambda group: computed(kernel, group, self._block, vectors, shared), groups)
 
     def _block(self, rows: slice) -> Any:
         if self.sparse:

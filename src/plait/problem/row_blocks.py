@@ -4,7 +4,7 @@ The blocks depend on the matrix's shape alone.  So sums are added up in the same
 the blocks lie: in memory, on disk, or on other machines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -59,6 +59,32 @@ class BlockedMatrix(Protocol):
     def mapped(self, kernel: str, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
         """What a function of this module gives for each group of blocks, in order."""
         ...
+
+
+class Loaded(Sequence[tuple[slice, Any]]):
+    """The blocks of a group, each fetched when its turn comes."""
+
+    def __init__(self, group: Sequence[slice], fetch: Callable[[slice], Any]) -> None:
+        self._group, self._fetch = group, fetch
+
+    def __len__(self) -> int:
+        return len(self._group)
+
+    def __getitem__(self, at: Any) -> Any:
+        rows, first = self._group[at], self._group[0].start
+        return slice(rows.start - first, rows.stop - first), self._fetch(rows)
+
+
+def computed(
+    kernel: str,
+    group: Sequence[slice],
+    fetch: Callable[[slice], Any],
+    vectors: Sequence[Array],
+    shared: tuple[Any, ...],
+) -> Any:
+    """What a function of this module gives for a group of blocks; of the vectors (N,) it sees the group's rows."""
+    first, last = group[0].start, group[-1].stop
+    return KERNELS[kernel](Loaded(group, fetch), [v[first:last] for v in vectors], *shared)
 
 
 def forward(blocks: Blocks, vectors: Sequence[Array], x: Array) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 
 from plait._checks import need_type
 from plait._types import Array
+from plait.data.memory import Room, amount
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.data.row_index import check_index
 from plait.errors import InputError, SettingError
@@ -48,6 +49,7 @@ def fit(
     precision: str = DEFAULT_PRECISION,
     protection: Protection | str = "plain",
     start: Sequence[Any] | Mapping[str, Any] | None = None,
+    memory: str | int | None = None,
 ) -> Fit:
     """Train one linear model over the columns of all parties.
 
@@ -56,8 +58,9 @@ def fit(
     Parameters
     ----------
     parts : list or dict of tables (N, d_m)
-        One table per party: NumPy, SciPy sparse, pandas or polars.  A dict names the parties.  All tables hold the
-        same rows in the same order.
+        One table per party: NumPy, SciPy sparse, pandas, polars, anything with the Arrow C stream interface, or the
+        `pathlib.Path` of a CSV or Parquet file.  A dict names the parties.  All tables hold the same rows in the same
+        order.
     y : array-like of shape (N,)
         Labels: -1/+1 or 0/1 for the losses of classifiers, numbers for the others.
     loss : Loss or str, default="logistic"
@@ -95,6 +98,9 @@ def fit(
     start : list or dict of array-like of shape (d_m,), default=None
         The weights of an earlier model with the same columns, `Fit.weights`: the first step that every party proposes.
         ADMM and private runs begin at zero nevertheless.
+    memory : str or int, default=None
+        What this process may take in all, such as "1.5 GB"; None for what is free.  Files and Arrow streams that are
+        larger than a third of it are held on disk, in row blocks.  The results are the same.
 
     Returns
     -------
@@ -126,7 +132,7 @@ def fit(
     stopping = Stopping() if stopping is None else stopping
     need_type("stopping", stopping, Stopping)
     chosen = loss_of(loss)
-    read = read_parts(parts)
+    read = read_parts(parts, Room(amount(memory)))
     rows = read[0].matrix.shape[0]
     check_index(parts, {"y": y, "sample_weight": sample_weight})
     labels = chosen.labels(read_labels(y, rows))

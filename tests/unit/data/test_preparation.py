@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plait.data import preparation
+from plait.data import preparation, statistics
 from plait.data.preparation import PrepareOptions
 from plait.data.tables import Table
 from plait.data.texts import Coded
@@ -13,6 +13,25 @@ from plait.errors import InputError
 def table(towns: list[str], ages: list[float]) -> Table:
     ids = tuple(map(str, range(len(towns))))
     return Table(ids, np.array(ages)[:, None], ("age",), {"town": Coded.of(towns)})
+
+
+def test_medians_are_exact_without_a_column_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_FEW", 10)
+    monkeypatch.setattr(statistics, "_BINS", 8)
+    rng = np.random.default_rng(0)
+    for rows in (1, 2, 999, 1000):
+        x = np.column_stack(
+            [
+                rng.standard_normal(rows),
+                np.exp(20 * rng.standard_normal(rows)),
+                rng.integers(0, 3, rows).astype(float),
+                np.full(rows, 0.1),
+                np.where(rng.random(rows) < 0.9, 7.0, rng.standard_normal(rows)),
+            ]
+        )
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[0] = [1.0, 2.0, 1.0, 0.1, 7.0]
+        np.testing.assert_array_equal(statistics.medians(x, statistics.gather(x)), np.nanmedian(x, axis=0))
 
 
 OPTIONS = PrepareOptions(one_hot=("town",))

@@ -1,0 +1,112 @@
+"""How much memory a party's process may take, and so whether its table lies in memory or on disk."""
+
+import os
+import re
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait.errors import InputError, SettingError
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SHARE = (
+    3  # a table lies in memory while it takes at most a third: reading and preparing hold it twice, vectors the rest
+)
+_PROGRAM = 400 << 20  # bytes that Python, NumPy, SciPy and gRPC take before any data are read
+_VECTORS = 6  # vectors of one number per row that a step of a run holds at the least
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where a table may lie.
+
+    limit    bytes that the process may take in all; 0 for what is free on this machine
+    folder   where blocks are written that do not fit into memory; None for the system's temporary folder
+    dtype    how numbers are stored: "float64", or "float32" in half the space; arithmetic is in float64 either way
+    """
+
+    limit: int = 0
+    folder: Path | None = None
+    dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float64", "float32"):
+            raise SettingError(f'numbers must be stored as "float64" or "float32". Found {self.dtype!r}.')
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the process may take."""
+        return self.limit or free_memory()
+
+    @property
+    def for_table(self) -> int:
+        """Bytes that a table may take in memory."""
+        return self.bytes // _SHARE
+
+    def check(self, rows: int) -> None:
+        """InputError where not even the vectors of a run fit."""
+        need = least_memory(rows)
+        if self.limit and need > self.limit:
+            raise InputError(
+                f"memory must be at least {in_words(need)} for {rows} rows: the program and {_VECTORS} vectors of one "
+                f"number per row. Found {in_words(self.limit)}. Raise data.memory, or leave it out."
+            )
+
+    def describe(self, matrix: Any) -> str:
+        """Where this table lies, and why, in one sentence."""
+        size = in_words(matrix.shape[0] * matrix.shape[1] * np.dtype(matrix.dtype).itemsize)
+        share = f"a third of {in_words(self.bytes)}, {'the limit' if self.limit else 'which is free'}"
+        if self is IN_MEMORY:
+            return f"the table takes {size} as {matrix.dtype} and lies in memory"
+        if isinstance(matrix, np.ndarray):
+            return f"the table takes {size} as {matrix.dtype} and lies in memory: at most {share}, is for it"
+        return f"the table takes {size} as {matrix.dtype} and lies on disk, in row blocks: more than {share}"
+
+
+IN_MEMORY = Room(limit=1 << 62)
+"""For tables that lie in memory whatever their size."""
+
+
+def amount(text: str | int | None) -> int:
+    """Bytes, from "1.5 GB" and the like; 0 for nothing."""
+    if text is None or text == "":
+        return 0
+    found = _AMOUNT.fullmatch(str(text))
+    if isinstance(text, bool) or found is None or found.group(2).upper() not in _UNITS:
+        raise SettingError(f'memory must be an amount, such as "1.5 GB" or "800 MB". Found {text!r}.')
+    bytes_ = int(float(found.group(1)) * _UNITS[found.group(2).upper()])
+    if bytes_ < _PROGRAM:
+        raise SettingError(f"memory must be at least {in_words(_PROGRAM)}: the program takes as much. Found {text!r}.")
+    return bytes_
+
+
+def least_memory(rows: int) -> int:
+    """Bytes that a run over so many rows takes, wherever the table lies."""
+    return _PROGRAM + _VECTORS * 8 * rows
+
+
+def in_words(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.0f} MB"
+
+
+def free_memory() -> int:
+    """Bytes that this process can still have: what the machine has free, within the limits set on the process."""
+    known = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            known = [int(line.split()[1]) * 1024]
+    known += [int(text) for text in _lines("/sys/fs/cgroup/memory.max") if text.strip().isdigit()]
+    known += [int(text) for text in _lines("/sys/fs/cgroup/memory/memory.limit_in_bytes") if text.strip().isdigit()]
+    known += [soft for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA) if (soft := resource.getrlimit(kind)[0]) > 0]
+    return min(known)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

@@ -101,6 +101,11 @@ record = false                   # true: keep every message in full, for `plait 
 [network]
 certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}.key: see `plait cert`
 {listen}
+
+# [cluster]                      # for tables that one machine is too small for
+# engine = "ray"                 # actors of a Ray cluster read and hold the table; "none" for this process and its disk
+# address = "ray://head:10001"   # the running cluster; empty to start one on this machine
+# workers = 0                    # how many actors; 0 for one per core
 """
 
 _ACCEPT_LABELS = """\

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from plait._threads import in_order
 from plait._types import Array
 from plait.errors import StorageError
-from plait.problem.row_blocks import computed, grouped, row_slices
+from plait.problem.row_blocks import Kernel, computed, grouped, row_slices
 
 _GATHERED_ROWS = 1 << 16  # rows that are read one by one before whole blocks are the faster way
 
@@ -90,8 +90,8 @@ class DiskMatrix:
             view, at = view[count:], at + count
         return out
 
-    def mapped(self, kernel: str, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
-        """What a function of `row_blocks` gives for each group of blocks, in order; one block a core is in memory."""
+    def mapped(self, kernel: Kernel, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
+        """What a kernel gives for each group of blocks, in order; one block a core is in memory."""
         groups = grouped(row_slices(*self.shape))
         return in_order(lambda group: computed(kernel, group, self.block, vectors, shared), groups)
 

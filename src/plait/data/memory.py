@@ -64,6 +64,8 @@ class Room:
             return f"the table takes {size} as {matrix.dtype} and lies in memory"
         if isinstance(matrix, np.ndarray):
             return f"the table takes {size} as {matrix.dtype} and lies in memory: at most {share}, is for it"
+        if hasattr(matrix, "through"):
+            return f"the table takes {size} as {matrix.dtype}, and the actors of a Ray cluster hold it"
         return f"the table takes {size} as {matrix.dtype} and lies on disk, in row blocks: more than {share}"
 
 

@@ -17,7 +17,7 @@ from plait.data.sources import Kind, NotANumber, Source
 from plait.data.tables import read_table
 from plait.errors import DataTypeError, InputError
 from plait.problem.features import Features
-from plait.problem.row_blocks import row_blocks
+from plait.problem.row_blocks import Blocks, grouped, mapped, row_slices
 
 _DATES = ("datetime", "timedelta", "period", "date", "time", "duration")
 """How pandas, polars and NumPy begin the names of types of dates and times, in lower case."""
@@ -273,10 +273,11 @@ def _check_finite(part: Part) -> None:
         row, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
         found = matrix.data[at]
     else:
-        bad = next(filter(None, map(_not_finite, row_blocks(matrix))), None)
-        if bad is None:
+        bad = [(group, *place) for group, place in enumerate(mapped(matrix, _not_finite)) if place is not None]
+        if not bad:
             return
-        row, column = bad
+        group, within, column = bad[0]
+        row = grouped(row_slices(*matrix.shape))[group][0].start + within
         found = matrix[row : row + 1][0, column]
     raise InputError(
         f"party {part.name!r} must bring finite numbers. Found {found} in column {part.columns[column]!r}, row {row}. "
@@ -284,12 +285,13 @@ def _check_finite(part: Part) -> None:
     )
 
 
-def _not_finite(place: tuple[slice, Array]) -> tuple[int, int] | None:
-    """Row and column of the first number of a block that is NaN or infinite."""
-    rows, block = place
-    # A sum is finite exactly when no entry is NaN or infinite, short of overflow: no mask in the good case.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(block.sum(axis=0)).all() or np.isfinite(block).all():
-            return None
-    row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
-    return rows.start + row, column
+def _not_finite(blocks: Blocks, vectors: Sequence[Array]) -> tuple[int, int] | None:
+    """Row, counted from the first of these blocks, and column of the first number that is NaN or infinite."""
+    for rows, block in blocks:
+        # A sum is finite exactly when no entry is NaN or infinite, short of overflow: no mask in the good case.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(block.sum(axis=0)).all() or np.isfinite(block).all():
+                continue
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+        return rows.start + row, column
+    return None

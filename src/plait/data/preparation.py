@@ -6,7 +6,7 @@ as plain numbers (JSON), a transformer in the skops format; nothing is pickled.
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from plait._files import read_json, write_atomically, write_json
 from plait._types import Array
 from plait.data import transformers
 from plait.data.csv_tables import as_numbers
-from plait.data.disk_matrix import DiskMatrix
 from plait.data.matrix_writer import MatrixWriter
 from plait.data.memory import IN_MEMORY, Room
 from plait.data.sources import REMEDY, Kind, Source
@@ -24,7 +23,7 @@ from plait.data.statistics import Statistics, gather, medians
 from plait.data.tables import Table
 from plait.data.texts import Coded
 from plait.errors import ConfigError, InputError
-from plait.problem.row_blocks import row_blocks
+from plait.problem.row_blocks import elsewhere, row_blocks
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,13 @@ class PrepareOptions:
     transform: tuple[str, ...] = ()
 
 
+@runtime_checkable
+class Rebuilt(Protocol):
+    """Numbers that others hold: they prepare them from their source."""
+
+    def through(self, prepared: "Preparation", width: int) -> Any: ...
+
+
 @dataclass(frozen=True)
 class Preparation:
     """What was fitted: for every number column (p,) its filling, shift and factor; for every text column its values.
@@ -88,6 +94,8 @@ class Preparation:
             return _beside(matrix, self._encoded(table, slice(None))), (*numbers, *names)
         if self._idle and self.numbers == table.names:
             return table.numbers, self.numbers
+        if isinstance(table.numbers, Rebuilt):
+            return table.numbers.through(self, len(self.numbers) + len(names)), (*self.numbers, *names)
         at = [table.names.index(name) for name in _present(table, self.numbers)]
         writer = MatrixWriter(len(at) + len(names), table.rows, room)
         for rows, block in row_blocks(table.numbers):
@@ -302,7 +310,7 @@ def _present(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _need_memory(table: Table) -> None:
-    if isinstance(table.numbers, DiskMatrix):
+    if elsewhere(table.numbers):
         raise InputError(
             "prepare.transformer must have the whole table in memory. Found one that does not fit. Raise data.memory, "
             "or leave the transformer out."

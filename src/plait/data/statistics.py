@@ -1,12 +1,14 @@
 """What scaling needs to know of every number column, gathered in one pass over blocks of rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from plait._types import Array
-from plait.problem.row_blocks import row_blocks
+from plait.problem.row_blocks import Blocks, mapped
 
 _BINS = 1 << 12  # of a column's histogram: 100 million numbers leave some ten thousand in one
 _FEW = 1 << 16  # numbers of a column that are sorted at once
@@ -75,12 +77,14 @@ def gather(matrix: Any) -> Statistics:
 
     No value stops it or makes it warn: whether a column may hold infinite or huge numbers is decided where it is used.
     """
-    total: Statistics | None = None
+    blocks = [one for group in mapped(matrix, _of_blocks) for one in group]
     with np.errstate(all="ignore"):
-        for _, block in row_blocks(matrix):
-            here = _of_block(np.asarray(block, dtype=np.float64))
-            total = here if total is None else total.followed_by(here)
-        return total if total is not None else _of_block(np.empty(matrix.shape))
+        return reduce(Statistics.followed_by, blocks)
+
+
+def _of_blocks(blocks: Blocks, vectors: Sequence[Array]) -> list[Statistics]:
+    with np.errstate(all="ignore"):
+        return [_of_block(np.asarray(block, dtype=np.float64)) for _, block in blocks]
 
 
 def _of_block(block: Array) -> Statistics:
@@ -111,11 +115,8 @@ def medians(matrix: Any, known: Statistics) -> Array:
         wide = np.flatnonzero((inside > _FEW) & (low < high))
         if not wide.size:
             break
-        counts = np.zeros((wide.size, _BINS), dtype=np.int64)
         edges = [np.linspace(low[j], high[j], _BINS + 1) for j in wide]
-        for _, block in row_blocks(matrix):
-            for i, j in enumerate(wide):
-                counts[i] += np.histogram(_within(block[:, j], low[j], high[j]), edges[i])[0]
+        counts = sum(mapped(matrix, _histograms, (), (wide, edges)))
         for i, j in enumerate(wide):
             sums = np.concatenate([[0], np.cumsum(counts[i])])
             first, last = np.searchsorted(sums, ranks[:, j] - below[j], side="right") - 1
@@ -127,6 +128,15 @@ def medians(matrix: Any, known: Statistics) -> Array:
     return _middles(matrix, low, high, ranks - below)
 
 
+def _histograms(blocks: Blocks, vectors: Sequence[Array], columns: Any, edges: list[Array]) -> Any:
+    """How many numbers of each of these columns lie between its edges."""
+    counts = np.zeros((len(edges), edges[0].size - 1), dtype=np.int64)
+    for _, block in blocks:
+        for i, j in enumerate(columns):
+            counts[i] += np.histogram(_within(block[:, j], edges[i][0], edges[i][-1]), edges[i])[0]
+    return counts
+
+
 def _within(column: Array, low: float, high: float) -> Array:
     numbers = column.astype(np.float64)
     return numbers[(numbers >= low) & (numbers <= high)]
@@ -134,15 +144,19 @@ def _within(column: Array, low: float, high: float) -> Array:
 
 def _middles(matrix: Any, low: Array, high: Array, ranks: Any) -> Array:
     """The mean of the numbers of these two ranks (2, d) among those of each column between low and high."""
-    kept: list[list[Array]] = [[] for _ in low]
-    for _, block in row_blocks(matrix):
+    groups = list(mapped(matrix, _between, (), (low, high)))
+    found = []
+    for j in range(low.size):
+        numbers = np.sort(np.concatenate([group[j] for group in groups]))
+        found.append((numbers[ranks[0, j]] + numbers[ranks[1, j]]) / 2 if low[j] < high[j] else low[j])
+    return np.array(found)
+
+
+def _between(blocks: Blocks, vectors: Sequence[Array], low: Array, high: Array) -> list[Array]:
+    """The numbers of each column between its bounds; none where they are equal."""
+    kept: list[list[Array]] = [[np.empty(0)] for _ in low]
+    for _, block in blocks:
         for j, column in enumerate(kept):
             if low[j] < high[j]:
                 column.append(_within(block[:, j], low[j], high[j]))
-    ordered = [np.sort(np.concatenate(column)) if column else None for column in kept]
-    return np.array(
-        [
-            low[j] if numbers is None else (numbers[ranks[0, j]] + numbers[ranks[1, j]]) / 2
-            for j, numbers in enumerate(ordered)
-        ]
-    )
+    return [np.concatenate(column) for column in kept]

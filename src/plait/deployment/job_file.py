@@ -21,6 +21,7 @@ from plait.deployment.settings import (
     JOB_SECTIONS,
     PARTY_SECTIONS,
     RENAMED,
+    ClusterOptions,
     CoordinatorSpec,
     DataOptions,
     ModelOptions,
@@ -89,6 +90,7 @@ class PartyFile:
     trust: TrustOptions = field(default_factory=TrustOptions)
     privacy: PrivacyOptions = field(default_factory=PrivacyOptions)
     network: NetworkOptions = field(default_factory=NetworkOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     runs: str = "runs"
 
     def path(self, relative: str) -> Path:

@@ -14,18 +14,19 @@ from plait._files import make_folder
 from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
-from plait.data import preparation
+from plait.data import preparation, ray_matrix
 from plait.data.arrow_tables import QuerySource
 from plait.data.memory import IN_MEMORY, Room, amount
 from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
+from plait.data.recipes import Recipe
 from plait.data.sources import Kind, Source
-from plait.data.tables import Chooser, Table, read_id_columns, read_table
+from plait.data.tables import Chooser, Table, open_path, read_id_columns, read_table
 from plait.data.texts import Coded, Texts
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
-from plait.problem.row_blocks import row_blocks
+from plait.problem.row_blocks import Blocks, mapped
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,24 @@ class Rows:
     @property
     def checksum(self) -> int:
         """63 bits of BLAKE3 over ids, columns, and all of the matrix: a run resumed on other data is refused."""
-        sparse = sp.issparse(self.matrix)
-        arrays = [self.matrix.data, self.matrix.indices, self.matrix.indptr] if sparse else [self.matrix]
-        heading = [sparse, self.matrix.shape, self.columns, [str(array.dtype) for array in arrays]]
-        seal = blake3(json.dumps(heading).encode())
-        for array in arrays if sparse else (block for _, block in row_blocks(self.matrix)):
-            seal.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        if sp.issparse(self.matrix):
+            arrays = [self.matrix.data, self.matrix.indices, self.matrix.indptr]
+            digests = [blake3(_bytes_of(array)).digest() for array in arrays]
+        else:
+            digests = [digest for group in mapped(self.matrix, _digests) for digest in group]
+        heading = [sp.issparse(self.matrix), self.matrix.shape, self.columns, str(self.matrix.dtype)]
+        seal = blake3(json.dumps(heading).encode() + b"".join(digests))
         for start in range(0, len(self.ids), 10_000):
             seal.update(Texts.of(self.ids[start : start + 10_000]).framed())
         return int.from_bytes(seal.digest(length=8), "little") >> 1
+
+
+def _digests(blocks: Blocks, vectors: Sequence[Array]) -> list[bytes]:
+    return [blake3(_bytes_of(block)).digest() for _, block in blocks]
+
+
+def _bytes_of(array: Any) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def load_ids(job: Job, file: PartyFile, name: str = "") -> Ids:
@@ -79,7 +89,10 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
         return preparation.kinds_wanted(source, options, leave_out, file.data.columns)
 
     room = room_of(job, file)
-    table = _read_common(job, file, order, wanted, strict=True, room=room)
+    if file.cluster.engine == "ray":
+        table = _on_cluster(job, file, order, wanted, room)
+    else:
+        table = _read_common(job, file, order, wanted, strict=True, room=room)
     prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
     rows = prepare_rows(file, table, prepared, room)
     if rows.matrix.shape[1] < file.trust.min_columns:
@@ -163,6 +176,31 @@ def _read_common(
     distinct = job.alignment is None
     table = read_table(_training_rows(file), file.data.id, distinct, file.data.csv_format, choose, strict, room)
     return table if order is None else table.pick(order.rows, order.ids, room)
+
+
+def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser, room: Room) -> Table:
+    """The wanted columns: ids and categories here, numbers where the cluster's actors hold them."""
+    if room is IN_MEMORY:
+        raise PrivacyError(f"party {file.name!r} has a guarantee, so its table must lie here. Leave out [cluster].")
+    source, ids = _source(file), file.data.id
+    kinds = choose(source)
+    numbers = tuple(name for name, kind in kinds.items() if kind == "number")
+
+    def without_numbers(source: Source) -> dict[str, Kind]:
+        here: dict[str, Kind] = {name: kind for name, kind in kinds.items() if kind != "number"}
+        return here or ({} if ids else {source.columns[0]: "text"})  # some column counts the rows
+
+    table = read_table(source, ids, job.alignment is None, file.data.csv_format, without_numbers, True)
+    table = table if order is None else table.pick(order.rows, order.ids)
+    workers = ray_matrix.join(file.cluster.address, file.cluster.workers)
+    recipe = Recipe(source, kinds, None if order is None else np.asarray(order.rows), dtype=room.dtype)
+    matrix = ray_matrix.RayMatrix(recipe, (len(table.ids), len(numbers)), workers)
+    return Table(table.ids, matrix, numbers, {name: table.texts[name] for name in kinds if kinds[name] == "category"})
+
+
+def _source(file: PartyFile) -> Source:
+    place = _training_rows(file)
+    return open_path(place, file.data.csv_format) if isinstance(place, Path) else place
 
 
 @dataclass(frozen=True)

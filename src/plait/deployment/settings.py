@@ -214,6 +214,29 @@ class DataOptions:
 
 
 @dataclass(frozen=True)
+class ClusterOptions:
+    """Who holds the party's table, where one machine is too small.
+
+    Parameters
+    ----------
+    engine : str, default="none"
+        "none": this process and its disk. "ray": actors of a Ray cluster (`plait[ray]`), which read the table.
+    address : str, default=""
+        The running cluster, such as "ray://head:10001"; empty to start one on this machine.
+    workers : int, default=0
+        How many actors hold the table; 0 for one per core of the cluster.
+    """
+
+    engine: Literal["none", "ray"] = "none"
+    address: str = ""
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise ConfigError(f"cluster.workers must be 0 or more. Found {self.workers}.")
+
+
+@dataclass(frozen=True)
 class TrustOptions:
     """What this party insists on.
 
@@ -322,6 +345,7 @@ PARTY_SECTIONS: Mapping[str, Any] = {
     "trust": TrustOptions,
     "privacy": PrivacyOptions,
     "network": NetworkOptions,
+    "cluster": ClusterOptions,
 }
 RENAMED: Mapping[str, Mapping[str, str]] = {"run": {"wire": "precision"}, "model": {"intercept": "fit_intercept"}}
 """Settings that had another name: their old one is refused with the new one in the message."""

@@ -11,7 +11,17 @@ import scipy.sparse as sp
 
 from plait._threads import in_order
 from plait._types import Array
-from plait.problem.row_blocks import BlockedMatrix, computed, csr_blocks, grouped, row_slices, scale_rows
+from plait.problem import row_blocks
+from plait.problem.row_blocks import (
+    Kernel,
+    as_float64,
+    computed,
+    csr_blocks,
+    elsewhere,
+    grouped,
+    row_slices,
+    scale_rows,
+)
 
 _RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of a Gram matrix: smaller ones are rounding errors
 GRAM_LIMIT = 4096
@@ -30,10 +40,10 @@ class Features:
         self.rows, self.columns = matrix.shape
         self.stored: int = matrix.nnz if self.sparse else self.rows * self.columns
         self._blocks = row_slices(self.rows, self.columns, self.stored)
-        self.elsewhere = isinstance(matrix, BlockedMatrix) and not isinstance(matrix, np.ndarray) and not self.sparse
+        self.elsewhere = elsewhere(matrix)
 
-    def _mapped(self, kernel: str, vectors: Sequence[Array] = (), *shared: Any) -> Iterator[Any]:
-        """What a function of `row_blocks` gives for each group of blocks, in order; `vectors` have one entry a row."""
+    def _mapped(self, kernel: Kernel, vectors: Sequence[Array] = (), *shared: Any) -> Iterator[Any]:
+        """What a kernel gives for each group of blocks, in order; `vectors` have one entry a row."""
         if self.elsewhere:
             return iter(self.matrix.mapped(kernel, vectors, shared))
         groups = grouped(self._blocks)
@@ -44,20 +54,20 @@ class Features:
     def _block(self, rows: slice) -> Any:
         if self.sparse:
             return self.matrix if len(self._blocks) == 1 else self._csr_blocks[rows.start]
-        return self.matrix[rows].astype(np.float64, copy=False)  # shorter numbers are stored, not computed with
+        return as_float64(self.matrix, rows)
 
     @cached_property
     def _csr_blocks(self) -> dict[int, Any]:
         return csr_blocks(self.matrix, self._blocks)
 
-    def _summed(self, kernel: str, vectors: Sequence[Array] = (), *shared: Any) -> Array:
+    def _summed(self, kernel: Kernel, vectors: Sequence[Array] = (), *shared: Any) -> Array:
         groups = self._mapped(kernel, vectors, *shared)
         total = np.array(next(groups))
         for part in groups:
             total += part
         return total
 
-    def _stacked(self, kernel: str, *shared: Any) -> Array:
+    def _stacked(self, kernel: Kernel, *shared: Any) -> Array:
         groups = self._mapped(kernel, (), *shared)
         first, done = next(groups), 0
         if len(first) == self.rows:
@@ -70,11 +80,11 @@ class Features:
 
     def forward(self, x: Array) -> Array:
         """D x."""
-        return self._stacked("forward", x)
+        return self._stacked(row_blocks.forward, x)
 
     def adjoint(self, v: Array) -> Array:
         """D^T v."""
-        return self._summed("adjoint", (v,))
+        return self._summed(row_blocks.adjoint, (v,))
 
     @cached_property
     def gram(self) -> Array:
@@ -88,7 +98,7 @@ class Features:
 
     def gram_of(self, columns: npt.NDArray[np.intp], weights: Array | None = None) -> Array:
         """D_c^T diag(weights) D_c for a few columns c; weights >= 0, None for ones."""
-        return self._summed("gram", () if weights is None else (weights,), columns, "float64")
+        return self._summed(row_blocks.gram, () if weights is None else (weights,), columns, "float64")
 
     @cached_property
     def dual_gram(self) -> Array:
@@ -104,7 +114,7 @@ class Features:
 
     def weighted_gram(self, weights: Array | None, dtype: npt.DTypeLike = np.float64) -> Array:
         """D^T diag(weights) D, d x d; weights >= 0, None for ones."""
-        return self._summed("gram", () if weights is None else (weights,), None, np.dtype(dtype).name)
+        return self._summed(row_blocks.gram, () if weights is None else (weights,), None, np.dtype(dtype).name)
 
     def scaled_rows(self, rows: npt.NDArray[np.intp], factors: Array, dtype: npt.DTypeLike) -> Array:
         """diag(factors) D_r for some rows r, dense."""
@@ -120,12 +130,12 @@ class Features:
 
     def weighted_column_squares(self, weights: Array | None) -> Array:
         """The diagonal of D^T diag(weights) D, (d,)."""
-        return self._summed("column_squares", () if weights is None else (weights,))
+        return self._summed(row_blocks.column_squares, () if weights is None else (weights,))
 
     @property
     def row_squares(self) -> Array:
         """The squared norm of every row, (N,)."""
-        return self._stacked("row_squares")
+        return self._stacked(row_blocks.row_squares)
 
     def graded(self, ratio: float) -> bool:
         """Whether the squared norms of two columns differ by more than this factor."""

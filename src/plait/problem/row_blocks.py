@@ -5,6 +5,7 @@ the blocks lie: in memory, on disk, or on other machines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from plait._threads import in_order
 from plait._types import Array
 
 _BLOCK_NUMBERS = 1 << 20  # numbers in a block: 8 MiB as float64, which a core's cache holds for the most part
@@ -23,6 +25,8 @@ _CROWDED = 0.06
 
 Blocks = Sequence[tuple[slice, Any]]
 """Some consecutive blocks of a matrix, each with its place among their rows."""
+Kernel = Callable[..., Any]
+"""A function at the top of a module, of blocks, of vectors' entries at their rows, and of what all groups share."""
 
 
 def row_slices(rows: int, columns: int, stored: int | None = None) -> list[slice]:
@@ -56,8 +60,8 @@ class BlockedMatrix(Protocol):
         """Some rows, or columns, in memory."""
         ...
 
-    def mapped(self, kernel: str, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
-        """What a function of this module gives for each group of blocks, in order."""
+    def mapped(self, kernel: Kernel, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
+        """What a kernel gives for each group of blocks, in order."""
         ...
 
 
@@ -76,15 +80,35 @@ class Loaded(Sequence[tuple[slice, Any]]):
 
 
 def computed(
-    kernel: str,
+    kernel: Kernel,
     group: Sequence[slice],
     fetch: Callable[[slice], Any],
     vectors: Sequence[Array],
     shared: tuple[Any, ...],
 ) -> Any:
-    """What a function of this module gives for a group of blocks; of the vectors (N,) it sees the group's rows."""
+    """What a kernel gives for a group of blocks; of the vectors (N,) it sees the group's rows."""
     first, last = group[0].start, group[-1].stop
-    return KERNELS[kernel](Loaded(group, fetch), [v[first:last] for v in vectors], *shared)
+    return kernel(Loaded(group, fetch), [v[first:last] for v in vectors], *shared)
+
+
+def mapped(matrix: Any, kernel: Kernel, vectors: Sequence[Array] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """What a kernel gives for each group of blocks of a dense matrix, in order, wherever the matrix lies."""
+    if elsewhere(matrix):
+        return iter(matrix.mapped(kernel, vectors, shared))
+    groups = grouped(row_slices(*matrix.shape))
+    if len(groups) == 1:
+        return iter([computed(kernel, groups[0], partial(as_float64, matrix), vectors, shared)])
+    return in_order(lambda group: computed(kernel, group, partial(as_float64, matrix), vectors, shared), groups)
+
+
+def as_float64(matrix: Any, rows: slice) -> Array:
+    """Some rows as float64: shorter numbers are stored, and not computed with."""
+    return np.asarray(matrix[rows], dtype=np.float64)
+
+
+def elsewhere(matrix: Any) -> bool:
+    """Whether a matrix is not in this process's memory."""
+    return isinstance(matrix, BlockedMatrix)
 
 
 def forward(blocks: Blocks, vectors: Sequence[Array], x: Array) -> Array:
@@ -143,10 +167,6 @@ def row_squares(blocks: Blocks, vectors: Sequence[Array]) -> Array:
     parts = [block.multiply(block).sum(axis=1) if sp.issparse(block) else np.einsum("ij,ij->i", block, block)
              for _, block in blocks]  # fmt: skip
     return np.concatenate([np.asarray(part).ravel() for part in parts])
-
-
-KERNELS = {f.__name__: f for f in (forward, adjoint, gram, column_squares, row_squares)}
-"""What can be computed on blocks, by name: the name travels to other processes, not the function."""
 
 
 def scale_rows(d: Any, weights: Array, dtype: npt.DTypeLike = np.float64) -> Any:

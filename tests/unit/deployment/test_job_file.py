@@ -16,6 +16,7 @@ from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.registry import LOSSES, METHODS, PENALTIES
 from plait.deployment.settings import (
+    ClusterOptions,
     CoordinatorSpec,
     DataOptions,
     NetworkOptions,
@@ -144,7 +145,7 @@ def test_templates_show_every_option_and_every_name() -> None:
         assert f"{{aligned}}{option.name} = " in templates.JOB
     for option in fields(ScoringOptions):
         assert f"# {option.name} = " in templates.JOB
-    for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions):
+    for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions, ClusterOptions):
         for option in fields(kind):
             assert f"{option.name} = " in party
     assert LOSSES

@@ -74,7 +74,8 @@ def settings_page() -> str:
         "",
         "## Job file",
         "",
-        "`format = 1`, `name` (the name of the job) and `parties` (a list of names) stand at the top.",
+        "`format = 1`, `name` (the name of the job) and `parties` (a list of names) stand at the top. A table",
+        "`[fingerprints]` pins keys by name (see [deployment](../deployment.md#pinned-keys)).",
     ]
     for name, kind in JOB_SECTIONS.items():
         lines += ["", f"### [{name}]", "", *section(kind)]

@@ -134,3 +134,32 @@ def test_a_partys_limits_and_paths_stay_on_its_own_screen(jobs: JobMaker) -> Non
     assert "its own limits or rules do not allow it" in job.log("bank")
     for secret in ("gives 7", "max_rounds", str(job.folder / "shop")):
         assert secret not in job.log("bank")
+
+
+def pin(job: Job, **fingerprints: str) -> None:
+    lines = [f'{name} = "{text}"' for name, text in fingerprints.items()]
+    job.file.write_text(job.file.read_text() + "\n".join(["[fingerprints]", *lines]) + "\n")
+
+
+def fingerprint_of(job: Job, name: str) -> str:
+    return certificates.fingerprint(certificates.read_certificate(job.folder / "certs" / f"{name}.crt"))
+
+
+def test_pinned_keys_are_demanded_on_both_sides(jobs: JobMaker) -> None:
+    job = jobs(rounds=3)
+    pin(job, bank=fingerprint_of(job, "bank"), shop=fingerprint_of(job, "shop").upper())
+    for name in job.parties:
+        job.start(name)
+    assert [job.wait(name) for name in job.parties] == [0, 0], job.log("shop")
+    wrong = "0123 4567 89ab cdef 0123 4567 89ab cdef"
+    for pinned, says in (("shop", ("bank", "shop")), ("bank", ("shop",))):
+        job = jobs(rounds=3)
+        pin(job, **{pinned: wrong})
+        for name in job.parties:
+            job.start(name)
+        assert job.wait("shop") == 1
+        for name in says:
+            job.until(name, f"{wrong}, which the job file pins")
+            assert fingerprint_of(job, pinned) in job.log(name)
+        job.kill("bank")
+        assert not list(job.folder.glob("runs/*/*/weights.json"))

@@ -61,6 +61,8 @@ def _frames() -> tuple[bytes, ...]:
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
         handshake.Load("20260101-120000-0a1b2c"),
         handshake.Alive(),
+        handshake.Prove("ab" * 32),
+        handshake.Proof("PEM", "ab"),
         handshake.Finished(True, "done", {"rounds": [{"round": 1}]}),
     ]
     parcels = [pack_parcel(Parcel("take", "shop", 7, 3, bytes(96)), 2), pack_parcel(Parcel("check"), 2)]

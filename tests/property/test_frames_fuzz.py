@@ -31,6 +31,8 @@ def seeds() -> list[bytes]:
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
         handshake.Load("20260101-120000-0a1b2c"),
         handshake.Alive(),
+        handshake.Prove("ab" * 32),
+        handshake.Proof("PEM", "ab"),
     ]
     parcels = [pack_parcel(Parcel("take", "shop", 7, 3, rng.bytes(96)), 2), pack_parcel(Parcel("check"), 2)]
     return [f for m in messages for f in frames(m, 2)] + [handshake.encode(c) for c in controls] + parcels

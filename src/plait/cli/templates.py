@@ -50,6 +50,9 @@ tol = 1e-6                       # relative residuals
 # lyapunov = 1e-8
 # guarded = true                 # end a run that diverges with an error
 
+# [fingerprints]                 # keys that must be these, as `plait cert show` prints them
+# {other} = "0123 4567 89ab cdef 0123 4567 89ab cdef"
+
 # [privacy]                      # who protects what; every party's own file says what it will spend in all
 # parties = {{ {other} = {{ name = "recommended", epsilon = 1.0 }} }}
                                  # {mechanisms}; those not named protect nothing

@@ -22,7 +22,7 @@ from plait.deployment.alignment_folder import (
     load_order,
     newest_usable,
 )
-from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.endpoints import Dial, Listen, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import ALIGNMENT, Tally, need_phase
 from plait.deployment.local_data import load_ids
@@ -32,7 +32,6 @@ from plait.deployment.run_folder import ALIGNED, COORDINATOR, RunFolder, new_run
 from plait.errors import ConfigError, PlaitError, ProtocolError, StorageError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports.admission import Terms
-from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Ready, Welcome
 from plait.transports.server import Hub
 
@@ -258,7 +257,10 @@ class CoordinatorAlignment:
 
     def _meet(self, purpose: str, listen: Listen | None, remote: tuple[str, ...]) -> None:
         patience = self._job.coordinator.patience
-        terms = Terms(remote, self._job.digest, purpose, self._name, self._key, 0, "", patience, kept=0, phase=ALIGN)
+        terms = Terms(
+            remote, self._job.digest, purpose, self._name, self._key, 0, "", patience, kept=0, phase=ALIGN,
+            fingerprints=self._job.fingerprints,
+        )  # fmt: skip
         hub = Hub(terms, self._note)
         self._logs = [party.audit(self._name) for party in self._here]
         near = [party.join(self._name, self._key, log) for party, log in zip(self._here, self._logs, strict=True)]
@@ -350,11 +352,9 @@ def help_align(
         return
     joined = OpenAlignment(alignment)
 
-    link = Link(
-        dial.address, job.coordinator.name, dial.security, job.coordinator.patience, lambda w, **f: progress.event(w, f)
-    )
+    connection = link(job, dial, lambda w, **f: progress.event(w, f))
     try:
-        finished = link.serve(Hello(PROTOCOL, __version__, file.name, job.digest, ALIGN), joined.join)
+        finished = connection.serve(Hello(PROTOCOL, __version__, file.name, job.digest, ALIGN), joined.join)
     finally:
         joined.close()
     if not finished.ok:

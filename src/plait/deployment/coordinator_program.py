@@ -162,6 +162,7 @@ class _Run:
             window(rows),
             lengths,
             precision=self.job.run.precision,
+            fingerprints=self.job.fingerprints,
             alignment=self.alignment,
         )
         self.hub = Hub(terms, self._note)

@@ -17,7 +17,7 @@ from plait.data.memory import Room, in_words, least_memory
 from plait.data.parts import equal_weights
 from plait.data.statistics import gather
 from plait.deployment.consent import shown
-from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.endpoints import Dial, Listen, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows, room_of
 from plait.deployment.party_privacy import mechanism_of, policy_at, spec_at
@@ -27,8 +27,8 @@ from plait.training.assembly import assemble_party
 from plait.transports import certificates
 from plait.transports.admission import CHECK, CHECKED
 from plait.transports.certificates import Folder
-from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello
+from plait.transports.tls import bare
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
 _SOON = datetime.timedelta(days=30)  # before a certificate ends: time to have a new one signed
@@ -53,7 +53,10 @@ def examine(
     )
     yield Diagnosis("job file", PASS, f"{job.name}: {', '.join(job.parties)}; digest {job.digest[:16]}")
     if folder is not None:
-        yield from _guarded("certificates", "See `plait cert`.", lambda: _certificates(Folder(folder), file.name))
+        pinned = job.fingerprints.get(file.name, "")
+        yield from _guarded(
+            "certificates", "See `plait cert`.", lambda: _certificates(Folder(folder), file.name, pinned)
+        )
     yield from _guarded("privacy", f"Write it into {file.name}.toml.", lambda: _privacy(job, file))
     yield from _guarded("data", f"Correct {file.name}.toml or the file.", lambda: _data(job, file))
     if listen is not None:
@@ -70,7 +73,7 @@ def _guarded(what: str, fix: str, check: Callable[[], Iterator[Diagnosis]]) -> I
         yield Diagnosis(what, FAIL, str(error), fix)
 
 
-def _certificates(folder: Folder, name: str) -> Iterator[Diagnosis]:
+def _certificates(folder: Folder, name: str, pinned: str) -> Iterator[Diagnosis]:
     certificate = certificates.read_certificate(folder.certificate(name))
     authority = certificates.read_certificate(folder.authority)
     certificates.check_pair(certificate, authority, folder.key(name))
@@ -80,7 +83,12 @@ def _certificates(folder: Folder, name: str) -> Iterator[Diagnosis]:
     now = datetime.datetime.now(datetime.UTC)
     for what, one in (("certificate", certificate), ("authority", authority)):
         yield _validity(what, one.not_valid_before_utc, one.not_valid_after_utc, now)
-    yield Diagnosis("fingerprint", PASS, certificates.fingerprint(certificate))
+    mark = certificates.fingerprint(certificate)
+    if pinned and bare(pinned) != bare(mark):
+        fix = "Use the certificate of that key, or agree on a new job file."
+        yield Diagnosis("fingerprint", FAIL, f"{mark}, and the job file pins {pinned}", fix)
+    else:
+        yield Diagnosis("fingerprint", PASS, mark + (", as the job file pins it" if pinned else ""))
     if stat.S_IMODE(folder.key(name).stat().st_mode) & 0o077:
         yield Diagnosis("private key", WARN, "others on this machine can read it", f"chmod 600 {folder.key(name)}")
 
@@ -187,8 +195,8 @@ def _dialling(job: Job, file: PartyFile, dial: Dial) -> Iterator[Diagnosis]:
         yield Diagnosis("coordinator", WARN, f"{dial.address}: {error.strerror or error}", fix)
         return
     yield Diagnosis("network", PASS, f"{dial.address} answers")
-    link = Link(dial.address, job.coordinator.name, dial.security, 5.0, lambda what, **facts: None)
-    said = link.check(Hello(PROTOCOL, __version__, file.name, job.digest, CHECK))
+    connection = link(job, dial, lambda what, **facts: None, 5.0)
+    said = connection.check(Hello(PROTOCOL, __version__, file.name, job.digest, CHECK))
     if said == CHECKED:
         yield Diagnosis("coordinator", PASS, said)
     else:

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from plait.transports.tls import Security
+from plait.deployment.job_file import Job
+from plait.errors import ConfigError
+from plait.transports.channel import Note
+from plait.transports.client import Link
+from plait.transports.tls import PlainText, Security
 
 
 @dataclass(frozen=True)
@@ -19,3 +23,12 @@ class Dial:
 
     address: str
     security: Security
+
+
+def link(job: Job, dial: Dial, note: Note, patience: float | None = None) -> Link:
+    """A party's connection to the coordinator of a job, whose key must be the one that the job pins, if it does."""
+    if job.fingerprints and isinstance(dial.security, PlainText):
+        raise ConfigError("a job that pins fingerprints must run with certificates. Found --insecure. Leave it out.")
+    made = Link(dial.address, job.coordinator.name, dial.security, patience or job.coordinator.patience, note)
+    made.pinned, made.proves = job.fingerprints.get(job.coordinator.name, ""), bool(job.fingerprints)
+    return made

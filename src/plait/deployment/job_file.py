@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from plait._names import check_name
+from plait._names import check_name, is_hex
 from plait.alignment.ids import AlignmentOptions
 from plait.data.preparation import PrepareOptions
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, method, penalty
@@ -40,7 +40,9 @@ from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.training.stopping import Stopping
+from plait.transports.tls import bare
 
+FINGERPRINT_BYTES = 16  # of a fingerprint: half a SHA-256, as much as people compare
 FORMAT = 1  # of job files; another number is refused
 _LARGEST_FILE = 1 << 20  # bytes of a job or party file
 
@@ -66,12 +68,14 @@ class Job:
     """How the common rows are found first; None when all files hold the same rows in the same order."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What the file says, as it stands there."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the keys that parties must have, by name; others are refused, whoever signed them."""
     scoring: ScoringOptions = field(default_factory=ScoringOptions)
     """How new rows are found, and what happens to those that a party lacks."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
     model_digest: str = ""
-    """The same without [scoring]: runs with it are of this job, however their models are used."""
+    """The same without [scoring] and [fingerprints]: runs with it are of this job, however their models are used."""
 
     @property
     def joins_privately(self) -> bool:
@@ -102,7 +106,7 @@ def read_job(path: Path) -> Job:
     """A job from its file."""
     table = _read(path, "a job file")
     where = path.name
-    _need_keys(table, where, ("format", "name", "parties", "method", *JOB_SECTIONS))
+    _need_keys(table, where, ("format", "name", "parties", "method", "fingerprints", *JOB_SECTIONS))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
@@ -128,9 +132,10 @@ def read_job(path: Path) -> Job:
         run=run,
         settings=table,
         alignment=given.get("alignment"),
+        fingerprints=_fingerprints(table, (*parties, given["coordinator"].name), where),
         scoring=_scoring(given["scoring"], given.get("alignment"), policy, f"{where}: scoring"),
         digest=_digest(table),
-        model_digest=_digest(table, "scoring"),
+        model_digest=_digest(table, "scoring", "fingerprints"),
     )
 
 
@@ -183,6 +188,19 @@ def _names(table: dict[str, Any], where: str) -> tuple[str, ...]:
     return tuple(check_name(str(name)) for name in names)
 
 
+def _fingerprints(table: dict[str, Any], names: tuple[str, ...], where: str) -> dict[str, str]:
+    """The fingerprints that are pinned, by name, as `plait cert show` prints them."""
+    found = table.get("fingerprints", {})
+    _need_keys(found, f"{where}: fingerprints", names)
+    for name, text in found.items():
+        if not isinstance(text, str) or not is_hex(bare(text), FINGERPRINT_BYTES):
+            raise ConfigError(
+                f"{where}: fingerprints.{name} must be {2 * FINGERPRINT_BYTES} hexadecimal digits, as `plait cert "
+                f"show` prints them. Found {text!r}."
+            )
+    return dict(found)
+
+
 def _penalties(model: ModelOptions, parties: tuple[str, ...], where: str) -> dict[str, Penalty]:
     """One penalty per party: model.penalties.NAME, else model.penalty."""
     common, own = penalty(model.penalty, f"{where}.penalty"), model.penalties
@@ -233,5 +251,5 @@ def _digest(table: dict[str, Any], *without: str) -> str:
 
 
 def _release(table: dict[str, Any]) -> str:
-    """Names what a job releases in training: all of it but where the coordinator listens and how models are used."""
-    return _digest(table, "coordinator", "scoring")[:16]
+    """Names what a job releases in training: all of it but who listens where, whose keys count, and how it is used."""
+    return _digest(table, "coordinator", "scoring", "fingerprints")[:16]

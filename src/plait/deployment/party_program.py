@@ -8,7 +8,7 @@ from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.deployment.align import ALIGN, AligningParty, OpenAlignment, PartyAlignment
 from plait.deployment.consent import check_consent
-from plait.deployment.endpoints import Dial
+from plait.deployment.endpoints import Dial, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import MOST_RUNS, need_phase, told_results
 from plait.deployment.local_data import load_rows
@@ -20,7 +20,6 @@ from plait.deployment.transcript import Recorded
 from plait.deployment.watched_party import WatchedParty
 from plait.errors import ProtocolError, TransportError
 from plait.training.tracking.tracker import Ending
-from plait.transports.client import Link
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
 
 
@@ -35,13 +34,13 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
         def note(what: str, **facts: Any) -> None:
             progress.event(what, facts)
 
-        link = Link(dial.address, job.coordinator.name, dial.security, job.coordinator.patience, note)
-        link.discreet = discreet(job, file.name)
+        connection = link(job, dial, note)
+        connection.discreet = discreet(job, file.name)
         hello = Hello(PROTOCOL, __version__, file.name, job.digest, "fit")
         try:
-            finished = link.serve(hello, runs.join)
+            finished = connection.serve(hello, runs.join)
             while finished.ok and finished.details.get("phase") == ALIGN:
-                finished = link.serve(hello, runs.join)
+                finished = connection.serve(hello, runs.join)
             folder = next(iter(runs.opened.values())).folder if runs.opened else None
         finally:
             runs.close()

@@ -13,7 +13,7 @@ from plait.alignment.aligner import Consent, agree
 from plait.data.tables import keyed_digest
 from plait.deployment.align import ALIGN, CoordinatorAlignment, OpenAlignment, PartyAlignment, missing_from
 from plait.deployment.alignment_folder import choose_alignment
-from plait.deployment.endpoints import Dial, Listen
+from plait.deployment.endpoints import Dial, Listen, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
 from plait.deployment.law import need_phase
@@ -26,7 +26,6 @@ from plait.errors import ConfigError, InputError, MissingPartyError, PlaitError,
 from plait.messages import Broadcast, Form, Share
 from plait.privacy.policy import check_covered
 from plait.transports.admission import Terms
-from plait.transports.client import Link
 from plait.transports.conversation import Participant
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Welcome
 from plait.transports.queries import QueryDesk
@@ -92,7 +91,7 @@ class _Prediction:
         remote = self.remote if self.listen is not None else ()
         return Terms(
             remote, self.job.digest, PREDICT, self.run, self.key, rows, ids, patience,
-            alignment=alignment, by_id=by_id, silence=patience,
+            fingerprints=self.job.fingerprints, alignment=alignment, by_id=by_id, silence=patience,
         )  # fmt: skip
 
     def scores(
@@ -199,15 +198,13 @@ def help_score(
     """A party's part in `predict`, or in a prediction service until that ends."""
     check_covered(job.policy.uncovered(job.parties))
     side = _PartySide(job, file, _named(file, rows), purpose, progress, consent)
-    link = Link(
-        dial.address, job.coordinator.name, dial.security, job.coordinator.patience, lambda w, **f: progress.event(w, f)
-    )
-    link.discreet = discreet(job, file.name)
+    connection = link(job, dial, lambda w, **f: progress.event(w, f))
+    connection.discreet = discreet(job, file.name)
     hello = Hello(PROTOCOL, __version__, file.name, job.digest, purpose)
     try:
-        finished = link.serve(hello, side.join)
+        finished = connection.serve(hello, side.join)
         while finished.ok and finished.details.get("phase") == ALIGN:
-            finished = link.serve(hello, side.join)
+            finished = connection.serve(hello, side.join)
     finally:
         side.close()
     if not finished.ok:

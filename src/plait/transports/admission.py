@@ -1,7 +1,8 @@
 """Who may join a run: what the coordinator demands of a party, and why it turns one away."""
 
 import hmac
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from plait._names import plain
 from plait._version import __version__
@@ -10,6 +11,7 @@ from plait.transports import handshake
 from plait.transports.handshake import Hello, Ready, Refused, Welcome
 from plait.transports.mailbox import Desk
 from plait.transports.queries import SILENCE
+from plait.transports.tls import bare
 
 CHECK, CHECKED = "check", "identity, versions and job agree"
 """The purpose of a party that only wants to know whether it would be let in, and the answer if so."""
@@ -33,6 +35,8 @@ class Terms:
     phase: str = ""
     precision: str = "float64"
     """The number format of a share's vector."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints that the job pins, by name."""
     alignment: str = ""
     """The alignment whose rows are used; empty where the files hold the same rows."""
     by_id: bool = False
@@ -60,12 +64,18 @@ class Terms:
         if name not in self.parties:
             raise Refusal(f"the job names the parties {', '.join(self.parties)}. Found {plain(name, 80)!r}.")
 
-    def check_hello(self, hello: Hello, certified: str | None) -> None:
+    def check_hello(self, hello: Hello, certified: str | None, fingerprint: str = "") -> None:
         """Refuse a party whose certificate, version, job file or purpose is another one."""
         name = hello.party
         if certified is not None and certified != name:
             raise Refusal(f"the certificate of {certified!r} cannot speak for {name!r}.")
         self.need_known(name)
+        pinned = self.fingerprints.get(name, "")
+        if pinned and bare(fingerprint) != bare(pinned):
+            raise Refusal(
+                f"the key of {name!r} must have the fingerprint {pinned}, which the job file pins. Found "
+                f"{fingerprint or 'no certificate'}. Compare it with its owner."
+            )
         if hello.protocol != handshake.PROTOCOL or hello.package != __version__:
             raise Refusal(
                 f"all parties must run the same plait. Found {__version__} (protocol {handshake.PROTOCOL}) at the "

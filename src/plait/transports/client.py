@@ -34,6 +34,10 @@ class Link:
         self._note = note
         self.discreet = False
         """Whether errors say nothing to the coordinator: what went wrong may depend on what the party protects."""
+        self.pinned = ""
+        """The fingerprint that the job pins for the coordinator; empty for any that the authority signed."""
+        self.proves = False
+        """Whether the job pins any fingerprint: then coordinators are asked for a proof."""
         if isinstance(security, PlainText):
             security.check(address)
 
@@ -43,7 +47,8 @@ class Link:
         while True:
             channel = self._channel()
             conversation = Conversation(channel, hello, join, self._patience)
-            conversation.discreet = self.discreet
+            conversation.discreet, conversation.pinned = self.discreet, self.pinned
+            conversation.proves = self.proves
             try:
                 return conversation.run()
             except Again as again:
@@ -65,6 +70,7 @@ class Link:
         """What the coordinator says to a party that only asks; TransportError when it cannot be reached."""
         channel = self._channel()
         conversation = Conversation(channel, hello, _no_run, self._patience)
+        conversation.pinned, conversation.proves = self.pinned, self.proves
         try:
             conversation.run()
         except Again as again:

@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +19,23 @@ from plait.transports import handshake
 from plait.transports.channel import CONVERSE, SERVICE
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
-from plait.transports.handshake import Alive, Finished, Hello, Load, Query, Ready, Refused, Welcome
+from plait.transports.handshake import (
+    KEY_BYTES,
+    Alive,
+    Finished,
+    Hello,
+    Load,
+    Proof,
+    Prove,
+    Query,
+    Ready,
+    Refused,
+    Welcome,
+    proven,
+)
 from plait.transports.law import Agreement, PartyLaw, Request
 from plait.transports.queries import QueryQueue
+from plait.transports.tls import check_proof
 
 _GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
 _LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
@@ -84,6 +99,8 @@ class Conversation:
     ) -> None:
         self.joined = False
         self.discreet = False
+        self.pinned = ""
+        self.proves = False
         self._hello = hello
         self._join = join
         self._patience = patience
@@ -97,6 +114,8 @@ class Conversation:
 
     def run(self) -> Finished:
         self._say.put([handshake.encode(self._hello)])
+        if self.proves:
+            self._ask_for_proof()
         welcome = self._expect_welcome()
         self._idle = _A_DAY  # until this party is ready it is the one that takes time
         try:
@@ -197,6 +216,18 @@ class Conversation:
             self._say.put([handshake.encode(Finished(False, reason, {}))])
         self._say.end()
         time.sleep(0.2)  # seconds for the reason to leave before the stream is cut
+
+    def _ask_for_proof(self) -> None:
+        """Let the coordinator show that it has the key whose fingerprint the job pins."""
+        prove = Prove(secrets.token_hex(KEY_BYTES))
+        self._say.put([handshake.encode(prove)])
+        said = handshake.expect(self._next(), Proof, Refused)
+        if isinstance(said, Refused):
+            _refused(said)
+        assert isinstance(said, Proof)
+        if self.pinned:
+            content = proven(prove.nonce, self._hello.party, self._hello.job)
+            check_proof(said.certificate, said.signature, content, self.pinned)
 
     def _expect_welcome(self) -> Welcome:
         said = handshake.expect(self._next(), Welcome, Refused)

@@ -2,6 +2,8 @@
 
     party                          coordinator
       Hello   ------------------->             versions, name, job digest, purpose
+     (Prove   ------------------->             where the job pins fingerprints: a random number
+              <-------------------   Proof)    the coordinator's certificate, and the number signed by its key
               <-------------------   Welcome   run, key for the digest of the ids, phase
       Ready   ------------------->             rows, digest of the ids, the last exchange it has answered
               <-------------------   Broadcast ...
@@ -26,6 +28,7 @@ PHASES = ("fit", "align", "predict", "serve", "check")
 """All that a party and a coordinator can be there for."""
 DIGEST_BYTES, KEY_BYTES = 32, 32  # SHA-256 of a job and of ids; the key under which ids are digested
 MOST_IDS, LONGEST_ID = 1024, 512  # of one query: ids, and characters of an id; together they fit into one frame
+_LONGEST_PROOF = 8192  # characters of a certificate in PEM: several times as many as it has
 _LONGEST_VERSION = 40  # characters of a package version
 _MOST_DETAILS, _DEEPEST = 100_000, 4  # values in the details of an end, and how deep they may be nested
 
@@ -73,6 +76,33 @@ class Welcome:
         _need(self.alignment == "" or is_run(self.alignment), "an alignment is named as a run.", self.alignment)
         _need(is_hex(self.key, KEY_BYTES), f"a key has {KEY_BYTES} bytes.", self.key)
         _need(self.phase in PHASES, f"a coordinator is there to {', '.join(PHASES)}.", self.phase)
+
+
+@dataclass(frozen=True)
+class Prove:
+    """Where the job pins fingerprints, a party asks who the coordinator is: a new random number each time."""
+
+    nonce: str
+
+    def __post_init__(self) -> None:
+        _need(is_hex(self.nonce, KEY_BYTES), f"a nonce has {KEY_BYTES} bytes.", self.nonce)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The coordinator's certificate (PEM) and its signature of the nonce, the party and the job (hexadecimal)."""
+
+    certificate: str
+    signature: str
+
+    def __post_init__(self) -> None:
+        _need(len(self.certificate) <= _LONGEST_PROOF, "a certificate is short.", len(self.certificate))
+        _need(len(self.signature) <= _LONGEST_PROOF, "a signature is short.", len(self.signature))
+
+
+def proven(nonce: str, party: str, job: str) -> bytes:
+    """What a coordinator signs to show that it has the key of its certificate."""
+    return b"plait coordinator\0" + "\0".join((nonce, party, job)).encode()
 
 
 @dataclass(frozen=True)
@@ -175,9 +205,9 @@ def _encoded(text: str) -> int:
     return 3 + (2 * len(text) if text.isascii() and text.isprintable() else 12 * len(text))
 
 
-Control: TypeAlias = Hello | Welcome | Ready | Refused | Query | Load | Alive | Finished
+Control: TypeAlias = Hello | Prove | Proof | Welcome | Ready | Refused | Query | Load | Alive | Finished
 _TYPES: dict[str, type[Control]] = {
-    t.__name__: t for t in (Hello, Welcome, Ready, Refused, Query, Load, Alive, Finished)
+    t.__name__: t for t in (Hello, Prove, Proof, Welcome, Ready, Refused, Query, Load, Alive, Finished)
 }
 
 

@@ -18,7 +18,7 @@ from plait.transports.admission import Refusal, Terms
 from plait.transports.channel import CONVERSE, SERVER_OPTIONS, SERVICE, Note
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
-from plait.transports.handshake import Finished, Hello, Ready
+from plait.transports.handshake import Finished, Hello, Proof, Prove, Ready, proven
 from plait.transports.law import AnswerLaw, QueryLaw
 from plait.transports.mailbox import Answer, Ask, Desk, Item, PeerStanding
 from plait.transports.queries import QueryDesk
@@ -219,6 +219,8 @@ class Hub:
             hello = handshake.expect(_next(incoming), Hello)
             assert isinstance(hello, Hello)
             desk = self._admit(hello, context)
+            if self._terms.fingerprints:
+                yield self._proof(_next(incoming), hello)
             yield handshake.encode(self._terms.welcome)
             watch.extend(max(_GREETING, self._terms.patience))  # a party reads its files now
             ready = handshake.expect(_next(incoming), Ready, Finished)
@@ -250,10 +252,19 @@ class Hub:
             if desk is not None:
                 desk.leave(session)
 
+    def _proof(self, data: bytes, hello: Hello) -> bytes:
+        """Show the party that this coordinator has the key of its certificate."""
+        asked = handshake.expect(data, Prove)
+        assert isinstance(asked, Prove)
+        if self._security is None:
+            raise Refusal("the job pins fingerprints. Found plain text, without certificates. Use TLS.")
+        content = proven(asked.nonce, hello.party, hello.job)
+        return handshake.encode(Proof(self._security.certificate.decode(), self._security.sign(content)))
+
     def _admit(self, hello: Hello, context: grpc.ServicerContext) -> Desk:
         if self._security is not None and (why := self._security.revoked(context)):
             raise Refusal(why)
-        self._terms.check_hello(hello, peer_name(context))
+        self._terms.check_hello(hello, peer_name(context), peer_fingerprint(context))
         desk = self._desks[hello.party]
         self._terms.check_free(desk)
         return desk

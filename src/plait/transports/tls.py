@@ -6,6 +6,9 @@ from typing import Any
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from plait.errors import CertificateError, ConfigError
 from plait.transports import certificates
@@ -64,6 +67,11 @@ class Identity:
             "party, and make a new "
             "key: `plait cert request NAME --renew`."
         )
+
+    def sign(self, content: bytes) -> str:
+        """A signature by the key of the certificate, hexadecimal."""
+        key = certificates.read_key(self.folder.key(self.name))
+        return key.sign(content, ec.ECDSA(hashes.SHA256())).hex()
 
     def server(self) -> grpc.ServerCredentials:
         """Credentials that demand a certificate of every client."""
@@ -131,3 +139,26 @@ def peer_fingerprint(context: grpc.ServicerContext) -> str:
     """The fingerprint of the client's certificate, as `plait cert show` prints it; empty in plain text."""
     found = peer_certificate(context)
     return "" if found is None else certificates.fingerprint(found)
+
+
+def check_proof(pem: str, signature: str, content: bytes, pinned: str) -> None:
+    """Raise CertificateError unless a certificate has the pinned fingerprint and its key signed the content."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+        found = certificates.fingerprint(certificate)
+        key = certificate.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise ValueError("another kind of key")
+        key.verify(bytes.fromhex(signature), content, ec.ECDSA(hashes.SHA256()))
+    except (ValueError, InvalidSignature):
+        raise CertificateError("the coordinator must prove who it is. Found a proof that does not hold.") from None
+    if bare(found) != bare(pinned):
+        raise CertificateError(
+            f"the coordinator's key must have the fingerprint {pinned}, which the job file pins. Found {found}. Ask "
+            "the label party on another way than this one before you go on."
+        )
+
+
+def bare(fingerprint: str) -> str:
+    """A fingerprint without the blanks that make it easy to read out."""
+    return fingerprint.replace(" ", "").lower()

@@ -10,8 +10,9 @@ from plait.cli.app import app
 from plait.errors import CertificateError
 from plait.transports import certificates
 from plait.transports.certificates import Folder
+from plait.transports.handshake import proven
 from plait.transports.revocation import revoke
-from plait.transports.tls import Identity
+from plait.transports.tls import Identity, check_proof
 
 RUN = CliRunner()
 
@@ -149,3 +150,29 @@ def test_a_request_with_a_name_that_looks_like_another_is_refused(tmp_path: Path
     code, said = sign(file, bank, "--yes")
     assert code != 0, said
     assert {path: path.read_bytes() for path in bank.path.rglob("*.crt")} == before
+
+
+@pytest.mark.threat(
+    "second holder of the label party's name",
+    "a certificate of the authority for another key",
+    "pinned fingerprints; the coordinator signs a random number",
+)
+def test_a_proof_holds_for_the_pinned_key_and_this_party_and_number_only(bank: Folder, tmp_path: Path) -> None:
+    other = Folder(tmp_path / "second")
+    certificates.init_authority(other, "bank")
+    mine, theirs = (Identity.load(folder, "bank") for folder in (bank, other))
+    pinned = certificates.fingerprint(certificates.read_certificate(bank.certificate("bank")))
+    said = proven("ab" * 32, "shop", "cd" * 32)
+    check_proof(mine.certificate.decode(), mine.sign(said), said, pinned)
+    with pytest.raises(CertificateError, match="the job file pins"):
+        check_proof(theirs.certificate.decode(), theirs.sign(said), said, pinned)
+    for content in (proven("00" * 32, "shop", "cd" * 32), proven("ab" * 32, "tele", "cd" * 32)):
+        with pytest.raises(CertificateError, match="does not hold"):
+            check_proof(mine.certificate.decode(), mine.sign(content), said, pinned)
+    for pem, signature in (
+        (mine.certificate.decode(), theirs.sign(said)),
+        ("nothing", mine.sign(said)),
+        (mine.certificate.decode(), "zz"),
+    ):
+        with pytest.raises(CertificateError, match="does not hold"):
+            check_proof(pem, signature, said, pinned)

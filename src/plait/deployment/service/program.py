@@ -36,8 +36,8 @@ def serve(
     model, key = ServedModel.of(folder), new_run()[1]
     remote = tuple(name for name in job.parties if name != file.name)
     terms = Terms(
-        remote, job.digest, SERVE, model.run, key, 0, "", job.coordinator.patience, by_id=True,
-        silence=options.answer_within,
+        remote, job.digest, SERVE, model.run, key, 0, "", job.coordinator.patience,
+        fingerprints=job.fingerprints, by_id=True, silence=options.answer_within,
     )  # fmt: skip
     local = {}
     if file.name in job.parties:

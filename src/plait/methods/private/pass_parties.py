@@ -25,7 +25,7 @@ def _need_step(broadcast: Broadcast) -> None:
 
 @dataclass(frozen=True)
 class Unprotected(Method):
-    """An unprotected party in a private pass: it trains by `inner`, on all records and without each fold."""
+    """An unprotected party in a private pass: it trains by `inner`, on all rows and without each fold."""
 
     inner: Method
 
@@ -44,7 +44,7 @@ class Unprotected(Method):
 
 @dataclass(frozen=True)
 class OpenState:
-    """The training under way and its state, and the weights (d,) that were trained on all records."""
+    """The training under way and its state, and the weights (d,) that were trained on all rows."""
 
     step: int
     inner: Any

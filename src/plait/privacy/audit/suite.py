@@ -57,7 +57,7 @@ class Check:
 
 
 def gradient_game(run: Run, effort: Effort, record: float = 1.0, residual: float = 1.0) -> Finding:
-    """Is record 0 the row +record e_1 or -record e_1?  `run` maps features, residuals and a seed to a release."""
+    """Is row 0 +record e_1 or -record e_1?  `run` maps features, residuals and a seed to a release."""
     q = np.array([residual, 0.1, 0.1, 0.1])
     one, two = np.vstack([[record, 0.0], REST]), np.vstack([[-record, 0.0], REST])
     means = [GRADIENT.value(ClippedRows.of(m), q) for m in (one, two)]
@@ -102,7 +102,7 @@ def _independence(effort: Effort, second_seed: int = 2) -> Finding:
 
 
 def _canaries(effort: Effort, factor: float = 1.0, records: int = 32_561) -> Finding:
-    """Every record a canary with a secret sign, released once as a noisy score."""
+    """Every row a canary with a secret sign, released once as a noisy score."""
     epsilon, delta = 1.0, 1e-5
     scores = NoisyScores.for_mu(mu_of(epsilon, delta), records, 1.0, REPLACE)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], records)
@@ -194,13 +194,13 @@ def _whole_pass(effort: Effort) -> Finding:
 
 CHECKS = (
     Check("Gram matrix: neighbours that move it most", _gram_search),
-    Check("gradient: game on extreme records", lambda e: gradient_game(_real(e), e, 50.0, 50.0)),
-    Check("gradient: game on ordinary records", lambda e: gradient_game(_real(e), e)),
+    Check("gradient: game on extreme rows", lambda e: gradient_game(_real(e), e, 50.0, 50.0)),
+    Check("gradient: game on ordinary rows", lambda e: gradient_game(_real(e), e)),
     Check("noise: spread", _scale),
     Check("noise: two releases are independent", _independence),
     Check("noise: leaves the column space of the data", _support),
     Check("shares: go on from what was released", _cache),
-    Check("scores: one run, every record a canary", _canaries),
+    Check("scores: one run, every row a canary", _canaries),
     Check("the whole private pass: game", _whole_pass),
 )
 

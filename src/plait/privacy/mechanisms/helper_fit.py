@@ -1,13 +1,13 @@
-"""The recommended private mode: one pass, with differential privacy for every helper's records.
+"""The recommended private mode: one pass, with differential privacy for every helper's rows.
 
-    1. The parties that protect nothing fit their columns together. The label holder sends every helper the labels and
-       an offset: for each record the score of a model that did not see it, or a constant where nothing about its
+    1. The parties that protect nothing fit their columns together. The label party sends every helper the labels and
+       an offset: for each row the score of a model that did not see it, or a constant where nothing about its
        own columns may leave it.
     2. Each helper draws a noisy Gram matrix and a few noisy gradients and takes its weights from those alone:
        see `noisy_newton`. Its weights are private; so is all that is computed from them and from public values.
-    3. With several helpers, each sends a noisy sketch of its score, and the label holder chooses the mixing factors.
+    3. With several helpers, each sends a noisy sketch of its score, and the label party chooses the mixing factors.
 
-The score of a record is own(record) + sum_k alpha_k (row_k . weights_k).
+The score of row i is own_i + sum_k alpha_k (D_k,i . weights_k).
 """
 
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
 LEAST_CURVATURE = 0.08
-"""Records on which the loss is almost flat keep this part of the largest curvature."""
+"""Rows on which the loss is almost flat keep this part of the largest curvature."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What the label holder tells every helper; all of it is public to the helper.
+    """What the label party tells every helper; all of it is public to the helper.
 
-    labels, offset (N,), and weights (N,): how much each record's loss counts in the sum over records, 1 by default.
+    labels, offset (N,), and weights (N,): how much each row's loss counts in the sum over rows, 1 by default.
 
-    With a `margin`, record i counts c / B_i beside that: B_i is the largest slope that a score within the margin of its
+    With a `margin`, row i counts c / B_i beside that: B_i is the largest slope that a score within the margin of its
     offset can have under either label, and c the smallest B_i.  Every slope is then at most c.  The factor depends on
-    the offset and not on the record's own label, so that the expected slope at the true model stays 0.
+    the offset and not on the row's own label, so that the expected slope at the true model stays 0.
     """
 
     loss: Loss
@@ -53,7 +53,7 @@ class Lesson:
 
     @property
     def mass(self) -> float:
-        """What all records count together: N where they count alike.  The penalty counts as often."""
+        """What all rows count together: N where they count alike.  The penalty counts as often."""
         return float(self._counted.sum())
 
     def gradient_bound(self, clip: float) -> float:
@@ -66,7 +66,7 @@ class Lesson:
 
     @cached_property
     def _reach(self) -> Array | None:
-        """B_i (N,), where the loss has classes and a bounded slope; None where all records count alike."""
+        """B_i (N,), where the loss has classes and a bounded slope; None where all rows count alike."""
         if self.margin is None or not self.loss.classifies or self.loss.slope() is None:
             return None
         ends = [self.offset - self.margin, self.offset + self.margin]
@@ -75,7 +75,7 @@ class Lesson:
 
     @cached_property
     def _counted(self) -> Array:
-        """How much each record's loss counts (N,)."""
+        """How much each row's loss counts (N,)."""
         return self.weights if self._reach is None else self.weights * (self._reach.min() / self._reach)
 
     def curvature(self, bound: float) -> Array:
@@ -155,7 +155,7 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
 
 
 def _scores(helper: Helper, weights: Array) -> Array | None:
-    """One noisy, clipped score per record, where the plan pays for it."""
+    """One noisy, clipped score per row, where the plan pays for it."""
     query = helper.plan.scores
     if query is None:
         return None
@@ -191,7 +191,7 @@ def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layo
 
 
 def best_constant(loss: Loss, labels: Array, weights: Array) -> float:
-    """The score that, given to every record, has the least loss: it tells nothing about features."""
+    """The score that, given to every row, has the least loss: it tells nothing about features."""
     from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
 
     def pull(b: float) -> float:

@@ -1,4 +1,4 @@
-"""What a Gram matrix and gradients of the same rows cost together: less than the sum, for no record moves both most.
+"""What a Gram matrix and gradients of the same rows cost together: less than the sum, for no row moves both most.
 
 Later gradients are taken nearer to the optimum, so they get more of the budget: gradient k gets a part that grows as
 k^GROWTH.  The weights are computed with each gradient counted by its budget, so that no part of it is lost.
@@ -66,7 +66,7 @@ class Joint:
         return tuple(Cost(mu=factor * math.sqrt(s), slack=e) for s, e in zip(steps, slack, strict=True))
 
     def _shift_square(self, count: int) -> float:
-        """The most that one record can move the Gram matrix and the first gradients, squared, in units of noise."""
+        """The most that one row can move the Gram matrix and the first gradients, squared, in units of noise."""
         a, c = sum(g.precision for g in self.gradients[:count]), self.gram.precision
         if self.gram.adjacency is Adjacency.ZERO_OUT:
             return a + c

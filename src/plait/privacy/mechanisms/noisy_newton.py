@@ -10,8 +10,8 @@ the average, each coordinate is
 the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2. Any other penalty takes the place of the ridge in
 that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
 
-The prior: before anything is seen, a party's score varies between records by STRONG, with probability LIKELY, or by
-WEAK, its weights being alike in all directions.  With W the sum of the records' curvatures that is tau^2 = STRONG W /
+The prior: before anything is seen, a party's score varies between rows by STRONG, with probability LIKELY, or by
+WEAK, its weights being alike in all directions.  With W the sum of the rows' curvatures that is tau^2 = STRONG W /
 trace H, or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2
 along each direction, which says how likely either of them is, and f is the mean of both.  So a party that has little
 to say is soon taken to have little to say.
@@ -36,7 +36,7 @@ from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Floats = NDArray[np.float64]
 
-STRONG = 2.0  # variance of a party's score between records, in squared logits, where it has something to say
+STRONG = 2.0  # variance of a party's score between rows, in squared logits, where it has something to say
 WEAK = 0.05  # the same where it has little to say: a fortieth
 SPARSE = 3.0  # largest W / trace H: in rows that are mostly zeros, weights that make the score vary would be huge
 LIKELY = 0.95  # probability of STRONG before anything is seen: parties are asked because they have something to say
@@ -64,7 +64,7 @@ class NoisyNewton:
 
     @classmethod
     def of(cls, hessian: Floats, sigma: float, curvature: float) -> "NoisyNewton":
-        """From a Hessian with noise sigma on its diagonal, and the sum of the records' curvatures."""
+        """From a Hessian with noise sigma on its diagonal, and the sum of the rows' curvatures."""
         found, vectors = np.linalg.eigh(hessian)
         values = _cleaned(found, sigma / math.sqrt(2))
         return cls(values, vectors, min(SPARSE, curvature / float(values.sum())))
@@ -78,7 +78,7 @@ class NoisyNewton:
     ) -> NewtonState:
         """Average in what `gradient`, with noise `sigma`, tells at state.weights; then shrink.
 
-        The penalty counts `factor` times: as often as all records whose losses the gradient is of.
+        The penalty counts `factor` times: as often as all rows whose losses the gradient is of.
         """
         told = max(sigma, LEAST_NOISE) ** -2
         precision = state.precision + told

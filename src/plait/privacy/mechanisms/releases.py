@@ -1,6 +1,6 @@
 """Noisy releases about the rows of one party. Each object both adds its noise and states its cost.
 
-With rows a of norm at most 1, and a, a' the record that changes (replace; blanking sets a' = 0):
+With rows a of norm at most 1, and a, a' the row that changes (replace; blanking sets a' = 0):
 
     Gram      sum_i w_i D_i D_i^T,  0 <= w_i <= W     |aa^T - a'a'^T|_F^2 = |a|^4 + |a'|^4 - 2(a.a')^2 <= 2
               an entry beside the diagonal counts twice in this norm and is drawn once: it needs sigma / sqrt(2)
@@ -179,7 +179,7 @@ class NoisyGradient(NoisyRelease):
 
 @dataclass(frozen=True)
 class NoisyScores(NoisyRelease):
-    """w = clip(D x, B) + N(0, sigma^2 I_N) for weights x that are already private: one number per record."""
+    """w = clip(D x, B) + N(0, sigma^2 I_N) for weights x that are already private: one number per row."""
 
     records: int
     bound: float

@@ -20,7 +20,16 @@ from .stage import PHASES, ROLES, Stage, staged
 LOST = 3  # records that a power cut takes from every file that grows
 _STOPPED = 10.0  # seconds under SIGSTOP
 _DAY = 86_400  # seconds by which a clock jumps: ahead, then as far back behind the right time
-_REMEDIES = ("start over", "Start it again", "Restore", "End it", "Make room", "Train", "Is it running")
+_REMEDIES = (
+    "start over",
+    "Start it again",
+    "Restore",
+    "End it",
+    "Make room",
+    "Train",
+    "Is it running",
+    "correct the clock",
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A CSV file cut into pieces of whole rows, in UTF-8, without its header."""
 
 import codecs
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,8 +59,9 @@ def pieces_of(path: Path, form: CsvFormat) -> Iterator[Piece]:
     quote = form.quote.encode()
     with path.open("rb") as file:
         read, rest, header = _utf8(file, form.encoding), b"", True
+        size = min(_PIECE_BYTES, 1 + os.fstat(file.fileno()).st_size)  # a buffer of this size is made for each
         while True:
-            data = read(_PIECE_BYTES)
+            data = read(size)
             piece = rest + data
             if header and (data or piece):
                 after = _first_row_end(piece, quote)

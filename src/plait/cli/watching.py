@@ -47,7 +47,7 @@ class Terminal(Silent):
 
     def event(self, what: str, facts: dict[str, Any]) -> None:
         if what == "disconnected":
-            if self._wait.lasts(facts["reason"], time.monotonic()):
+            if self._wait.lasts(facts["reason"], time.monotonic(), facts["again"]):
                 self.say(f"waiting for the coordinator: {facts['reason']}")
         elif what not in _UNSAID:
             self.say(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k not in _UNSHOWN))
@@ -77,9 +77,12 @@ class _Wait:
         self._began = self._last = -math.inf
         self._said = ""
 
-    def lasts(self, reason: str, now: float) -> bool:
-        """Whether to say now that the party waits: not at once, and each reason once."""
-        if now - self._last > _LONG_PAUSE:
+    def lasts(self, reason: str, now: float, again: bool) -> bool:
+        """Whether to say now that the party waits: not at once, and each reason once.
+
+        A wait begins anew when this is not `again` an attempt in vain, but the first one, or the end of a connection.
+        """
+        if not again or now - self._last > _LONG_PAUSE:
             self._began, self._said = now, ""
         self._last = now
         if now - self._began < _SHORT_WAIT or reason == self._said:

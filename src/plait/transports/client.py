@@ -43,7 +43,7 @@ class Link:
 
     def serve(self, hello: Hello, join: Callable[[Welcome], Participant]) -> Finished:
         """Answer until the coordinator says how it ended; MissingPartyError when it stays away too long."""
-        seen, pause = time.monotonic(), _FIRST_PAUSE
+        seen, pause, attempted = time.monotonic(), _FIRST_PAUSE, False
         while True:
             channel = self._channel()
             conversation = Conversation(channel, hello, join, self._patience)
@@ -54,7 +54,8 @@ class Link:
             except Again as again:
                 if conversation.joined:
                     seen, pause = time.monotonic(), _FIRST_PAUSE
-                self._note("disconnected", reason=plain(str(again)))
+                self._note("disconnected", reason=plain(str(again)), again=attempted and not conversation.joined)
+                attempted = True
                 if time.monotonic() - seen > self._patience:
                     raise MissingPartyError(
                         f"the coordinator {self._coordinator!r} must be reachable at {self._address} within "

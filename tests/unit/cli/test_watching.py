@@ -52,7 +52,7 @@ def test_a_round_is_shown_once(clock: Clock, capsys: pytest.CaptureFixture[str])
 def test_a_short_wait_between_two_phases_is_not_mentioned(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal()
     for _ in range(10):
-        terminal.event("disconnected", {"reason": "the coordinator closed the connection"})
+        terminal.event("disconnected", {"reason": "the coordinator closed the connection", "again": True})
         clock.now += 0.1
     terminal.event("early", {"peer": "shop", "reason": "the phase ends"})
     assert capsys.readouterr().out == ""
@@ -61,9 +61,23 @@ def test_a_short_wait_between_two_phases_is_not_mentioned(clock: Clock, capsys: 
 def test_a_wait_that_lasts_is_mentioned_once_with_its_reason(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal()
     for _ in range(10):
-        terminal.event("disconnected", {"reason": "no program answers at its address yet"})
+        terminal.event("disconnected", {"reason": "no program answers at its address yet", "again": True})
         clock.now += 1.0
     assert capsys.readouterr().out == "waiting for the coordinator: no program answers at its address yet\n"
     clock.now += 3600
-    terminal.event("disconnected", {"reason": "no program answers at its address yet"})
+    terminal.event("disconnected", {"reason": "no program answers at its address yet", "again": True})
+    assert capsys.readouterr().out == ""
+
+
+def test_a_party_that_waited_long_and_then_joined_may_change_phases_quietly(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    for _ in range(5):
+        terminal.event("disconnected", {"reason": "no program answers at its address yet", "again": True})
+        clock.now += 1.0
+    assert capsys.readouterr().out
+    terminal.event("disconnected", {"reason": "the phase is about to end", "again": False})
+    clock.now += 0.5
+    terminal.event("disconnected", {"reason": "no program answers at its address yet", "again": True})
     assert capsys.readouterr().out == ""

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -120,6 +120,52 @@ def test_another_name_of_this_machine_is_not_answered(service: tuple[Job, int]) 
     _, port = service
     assert post(port, b'{"ids": ["r1"]}', {**JSON, "Host": f"attacker.example:{port}"})[0] == 421
     assert post(port, b'{"ids": ["r1"]}', {**JSON, "Sec-Fetch-Site": "cross-site"})[0] == 403
+
+
+STRANGE = {
+    "long path": b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "long header": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: " + b"a" * 200_000 + b"\r\n\r\n",
+    "many headers": b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 50_000 + b"\r\n",
+    "no HTTP": b"\x16\x03\x01" + bytes(2000),
+    "line breaks": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a\x1b[2J\x00\r\n\r\n",
+    "negative length": b"POST /scores HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "two lengths": b"POST /scores HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 9\r\n\r\n{",
+    "chunks": b"POST /scores HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+    "another method": b"TRACE /scores HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.threat("HTTP client", "bytes that are no request", "refused, and the next honest request is answered")
+def test_no_bytes_end_the_service(service: tuple[Job, int]) -> None:
+    job, port = service
+    for name, data in STRANGE.items():
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            with suppress(ConnectionError):
+                client.sendall(data)
+                client.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionError, TimeoutError):
+                answer = client.recv(1000)
+                assert answer == b"" or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 200")), (name, answer)
+                assert b"\x1b" not in answer
+    huge = b"\n".join(json.dumps({"id": "x" * size}).encode() for size in (400_000, 513, 1))
+    status, last = batch(port, huge)
+    assert status != 200 or "error" in json.loads(last)  # scores come as a stream, and an error is its last line
+    assert is_alive(port)
+    said = job.log("serve-bank") + job.log("serve-shop")
+    assert "Traceback" not in said
+    assert "\x1b[2J" not in said
+    assert len(said) < 50_000
+
+
+def batch(port: int, body: bytes) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
+    try:
+        connection.request("POST", "/scores/batch", body, {"Content-Type": "application/x-ndjson"})
+        answer = connection.getresponse()
+        return answer.status, answer.read().splitlines()[-1]
+    finally:
+        connection.close()
 
 
 def test_ready_says_when_a_party_is_away(service: tuple[Job, int]) -> None:

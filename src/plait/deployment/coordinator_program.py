@@ -104,7 +104,7 @@ class _Run:
         folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
         self.resumed = folder is not None and folder.checkpoint.exists()
         if folder is None:
-            name, key = new_run()
+            name, key = new_run(runs)
             folder = RunFolder(runs / name / COORDINATOR)
         else:
             name, key = folder.status.run, folder.status.key

@@ -10,23 +10,26 @@ report.html        all of this to look at, without a network
 checkpoint/        what a restart resumes from
 """
 
+import contextlib
 import fcntl
 import hashlib
 import secrets
 import shutil
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from plait._files import make_folder, open_private, read_json, write_json
+from plait._names import is_run
 from plait._types import Array
 from plait._version import __version__
 from plait.errors import StorageError
 from plait.training.history import Round
 
+_STAMP = "%Y%m%d-%H%M%S"
 COORDINATOR = "coordinator"
 RESUMABLE = ("running", "interrupted")
 ALIGNED = "aligned"
@@ -51,9 +54,17 @@ class Status:
     """The alignment whose rows are used; empty where the files hold the same rows."""
 
 
-def new_run() -> tuple[str, str]:
-    """A name for a new run, and the key for its digests of ids."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", secrets.token_hex(32)
+def new_run(runs: Path | None = None) -> tuple[str, str]:
+    """A name for a new run, and the key for its digests of ids.
+
+    The newest run has the last name, so it comes after all those in `runs`, even where the clock was put back.
+    """
+    now = datetime.now(UTC)
+    names = [path.name for path in runs.iterdir() if is_run(path.name)] if runs is not None and runs.is_dir() else []
+    with contextlib.suppress(ValueError):  # a name that is no time was not made here
+        last = datetime.strptime(max(names, default="")[:15], _STAMP).replace(tzinfo=UTC)
+        now = max(now, last + timedelta(seconds=1))
+    return f"{now:{_STAMP}}-{secrets.token_hex(3)}", secrets.token_hex(32)
 
 
 class RunFolder:

@@ -1,56 +1,25 @@
-"""Test log loss of the private one-pass mode, for arguments a9a, credit, gisette (in PLAIT_DATA)."""
+"""What privacy costs in accuracy: `study` compares with noisy gradient descent, `parties` varies helpers and labels.
 
-import io
+python -m benchmarks.private_utility study [--docs docs/benchmarks.md]
+python -m benchmarks.private_utility parties a9a credit gisette
+"""
+
+import argparse
 import json
-import sys
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import scipy
 from sklearn.linear_model import LogisticRegression
 
-from plait import datasets, fit
-from plait.data.datasets import CREDIT, GISETTE
-from plait.data.files import read_public
+from benchmarks.noisy_gradient_descent import Task, best_setting
+from benchmarks.private_tables import TABLES, Split, a9a, credit, gisette
+from plait import fit
 from plait.privacy import ClippedRows, InsecureTestNoise, NoPrivacy, Policy, RandomisedResponse, Recommended
 
-Split = tuple[list[np.ndarray], np.ndarray, list[np.ndarray], np.ndarray]
-
-
-def a9a(cuts: tuple[int, ...] = (66,)) -> Split:
-    data = datasets.load("a9a")
-    split = []
-    for parts, labels in ((data.parts, data.y), (data.test_parts, data.y_test)):
-        features = np.hstack([part.toarray() for part in parts.values()])
-        split += [np.split(features, cuts, axis=1), (labels > 0).astype(float)]
-    return tuple(split)
-
-
-def gisette() -> Split:
-    data = np.load(io.BytesIO(read_public(GISETTE)))
-    parts = []
-    for name in ("train", "test"):
-        features = data[f"X_{name}"].astype(float) / 999
-        parts += [np.split(features, (2000, 4000), axis=1), (data[f"y_{name}"] > 0).astype(float)]
-    return tuple(parts)
-
-
-def credit() -> Split:
-    """Bank: limit, PAY_*, BILL_*; partner: demographics and PAY_AMT*. Scales are public constants."""
-    table = np.genfromtxt(io.BytesIO(read_public(CREDIT)), delimiter=",", names=True)
-    money = {n: np.sign(table[n]) * np.log1p(np.abs(table[n])) / np.log1p(1e6) for n in table.dtype.names}
-    delays = [n for n in table.dtype.names if n.startswith("PAY_") and "AMT" not in n]
-    bank = [money["LIMIT_BAL"], *(money[n] for n in table.dtype.names if n.startswith("BILL_"))]
-    for n in delays:
-        bank += [table[n] / 8, (table[n] > 0).astype(float), (table[n] > 1).astype(float)]
-    partner = [money[n] for n in table.dtype.names if n.startswith("PAY_AMT")]
-    partner += [(table["AGE"] - 45) / 30]
-    partner += [(table[n] == v).astype(float) for n in ("SEX", "EDUCATION", "MARRIAGE") for v in (1, 2, 3)]
-    labels = table["defaultpaymentnextmonth"]
-    order = np.random.default_rng(0).permutation(labels.size)
-    train, test = order[:24000], order[24000:]
-    parties = [np.column_stack(bank), np.column_stack(partner)]
-    return [p[train] for p in parties], labels[train], [p[test] for p in parties], labels[test]
+_MARKS = re.compile(r"(<!-- private -->\n).*?(<!-- /private -->)", re.DOTALL)
 
 
 def log_loss(z: np.ndarray, t: np.ndarray) -> float:
@@ -64,25 +33,46 @@ def reference(train: list[np.ndarray], t: np.ndarray, test: list[np.ndarray], tt
     return log_loss(model.decision_function(held), tt)
 
 
-def private(
-    split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None, offset: bool = True
-) -> dict[str, object]:
+def losses_of(split: Split, epsilon: float, seeds: int, label_epsilon: float | None = None) -> list[float]:
+    """Test losses of private runs with the defaults, one for each draw of the noise."""
     train, t, test, tt = split
     train, test = ([ClippedRows.of(p[0]).matrix, *p[1:]] for p in (train, test))
-    losses, start = [], time.process_time()
+    losses = []
     for seed in range(seeds):
         policy = Policy(
             [NoPrivacy(), *[Recommended(epsilon, clip=1.0)] * (len(train) - 1)],
             labels=None if label_epsilon is None else RandomisedResponse(label_epsilon),
-            offset=offset,
             noise=InsecureTestNoise(seed),
             run=f"seed {seed}",
         )
         model = fit(train, t, privacy=policy, fit_intercept=True)
         losses.append(log_loss(model.scores(test), tt))
-    seconds = round((time.process_time() - start) / seeds, 1)
-    return {"epsilon": epsilon, "label epsilon": label_epsilon, "median": float(np.median(losses)),
-            "offset": offset, "losses": losses, "seconds each": seconds}  # fmt: skip
+    return losses
+
+
+def study(names: list[str]) -> str:
+    """The table of the study, in Markdown: mean test log loss over splits and draws."""
+    head = ["data", "rows", "columns", "epsilon", "label party alone", "plait", "best of 12 rivals", "plait / rival"]
+    lines = [head, ["---"] * len(head)]
+    for name in names:
+        table = TABLES[name]
+        splits = [table.split(seed) for seed in range(table.splits)]
+        tasks = [Task.of(split) for split in splits]
+        alone = float(np.mean([task.loss(np.zeros(task.rows.shape[1])) for task in tasks]))
+        for epsilon in (0.1, 0.5, 1.0, 4.0, 8.0) if name == "a9a" else (0.5, 1.0, 4.0):
+            ours = float(np.mean([loss for split in splits for loss in losses_of(split, epsilon, table.draws)]))
+            rival, _ = best_setting(tasks, epsilon, table.draws)
+            cells = [
+                name,
+                *map(str, tasks[0].rows.shape),
+                f"{epsilon:g}",
+                f"{alone:.4f}",
+                f"{ours:.4f}",
+                f"{rival:.4f}",
+            ]
+            lines.append([*cells, f"{ours / rival:.4f}"])
+            print(*lines[-1], flush=True)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def report(name: str, split: Split, runs: list[tuple[float, float | None]], seeds: int) -> None:
@@ -90,17 +80,41 @@ def report(name: str, split: Split, runs: list[tuple[float, float | None]], seed
     head = {"data": name, "pooled": reference(*split), "local": reference(train[:1], t, test[:1], tt)}
     print(json.dumps({**head, "numpy": np.__version__, "scipy": scipy.__version__}), flush=True)
     for epsilon, label_epsilon in runs:
-        print(json.dumps({"data": name, **private(split, epsilon, seeds, label_epsilon)}), flush=True)
+        start = time.process_time()
+        losses = losses_of(split, epsilon, seeds, label_epsilon)
+        seconds = round((time.process_time() - start) / seeds, 1)
+        print(json.dumps({"data": name, "epsilon": epsilon, "label epsilon": label_epsilon,
+                          "median": float(np.median(losses)), "losses": losses, "seconds each": seconds}),
+              flush=True)  # fmt: skip
 
 
-if __name__ == "__main__":
-    plain = [(0.1, None), (1.0, None), (8.0, None)]
-    if "a9a" in sys.argv:
+def parties(names: list[str]) -> None:
+    """Several helpers, the same helper twice, noisy labels, many columns."""
+    plain: list[tuple[float, float | None]] = [(0.1, None), (1.0, None), (8.0, None)]
+    if "a9a" in names:
         report("a9a", a9a(), [*plain, (1.0, 1.0)], seeds=5)
         report("a9a, three helpers", a9a((66, 85, 104)), plain, seeds=5)
         one, t, two, tt = a9a()
         report("a9a, helper twice", ([*one, one[1]], t, [*two, two[1]], tt), plain[1:], seeds=5)
-    if "credit" in sys.argv:
+    if "credit" in names:
         report("credit", credit(), plain, seeds=5)
-    if "gisette" in sys.argv:
+    if "gisette" in names:
         report("gisette", gisette(), plain[1:], seeds=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["study", "parties"])
+    parser.add_argument("names", nargs="*", help="data sets; all of them by default")
+    parser.add_argument("--docs", type=Path, help="write the table into this page, between its two marks")
+    given = parser.parse_args()
+    if given.what == "parties":
+        parties(given.names or ["a9a", "credit", "gisette"])
+        return
+    table = study(given.names or list(TABLES))
+    if given.docs:
+        given.docs.write_text(_MARKS.sub(lambda m: f"{m[1]}{table}\n{m[2]}", given.docs.read_text()))
+
+
+if __name__ == "__main__":
+    main()

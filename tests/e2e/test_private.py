@@ -47,7 +47,10 @@ LABELS: dict[str, object] = {
     "model": "weighted = true",
     "more": '[privacy]\nlabels = { name = "randomised-response", epsilon = 2.0 }\n'
     'parties = { shop = { name = "recommended", epsilon = 1.0 } }\n',
-    "own": {"bank": f'weight = "d"\n[prepare]\nscale = "none"\n{BUDGET}', "shop": RANGES + BUDGET},
+    "own": {
+        "bank": f'weight = "d"\n[prepare]\nscale = "none"\n{BUDGET}public_weights = true\n',
+        "shop": RANGES + BUDGET,
+    },
 }
 
 
@@ -120,6 +123,7 @@ def test_labels_and_weights_are_told_and_give_the_numbers_of_the_library(jobs: J
     policy = Policy(
         {"bank": NoPrivacy(), "shop": Recommended(1.0)},
         labels=RandomisedResponse(2.0),
+        public_weights=True,
         ledger=LedgerFolder(job.folder / "ours", Budget(2.0)),
         noise=InsecureTestNoise(7),
         run=read_job(job.file).policy.run,

@@ -7,7 +7,7 @@ from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
-from plait.privacy.ledger.ledger import Budget
+from plait.privacy.ledger.ledger import Budget, Unlimited
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
@@ -29,25 +29,30 @@ def guaranteed(job: Job, name: str) -> bool:
 def policy_at(job: Job, file: PartyFile) -> Policy:
     """The job's policy with this party's own ledger, budget and noise."""
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
-    features = file.name in job.parties and mechanism_of(job, file.name).protects
+    noisy = file.name in job.parties and mechanism_of(job, file.name).protects
     options = file.privacy
-    if not (protects_labels or features):
+    if not (protects_labels or guaranteed(job, file.name)):
         if options.epsilon is not None:
+            found = "with noise that guarantees nothing" if noisy else "without [privacy]"
             raise PrivacyError(
                 f"{file.name}.toml sets a budget, and so {file.name!r} takes part only in runs that protect it. "
-                f"Found a job without [privacy] for {file.name!r}. Ask for one, or take the budget out of the file."
+                f"Found a job {found} for {file.name!r}. Ask for one, or take the budget out of the file."
             )
-        return job.policy
+        return replace(job.policy, ledger=_ledgers(file, Unlimited())) if noisy else job.policy
     if options.epsilon is None:
         raise ConfigError(
             f"{file.name}.toml must say what {file.name!r} will spend on these data in all, because the job protects "
             "them. Found no [privacy] epsilon. Set it to what the people in the data were promised."
         )
-    witness = file.path(options.ledger_witness) if options.ledger_witness else None
-    budget = Budget(options.epsilon, options.delta)
-    ledger = LedgerFolder(file.path(options.ledger), budget, options.table, witness)
+    ledger = _ledgers(file, Budget(options.epsilon, options.delta))
     noise = None if options.test_noise is None else InsecureTestNoise(options.test_noise)
-    return replace(job.policy, ledger=ledger, noise=noise)
+    return replace(job.policy, ledger=ledger, noise=noise, public_weights=options.public_weights)
+
+
+def _ledgers(file: PartyFile, budget: Budget | Unlimited) -> LedgerFolder:
+    options = file.privacy
+    witness = file.path(options.ledger_witness) if options.ledger_witness else None
+    return LedgerFolder(file.path(options.ledger), budget, options.table, witness)
 
 
 def spec_at(job: Job, file: PartyFile) -> RunSpec:

@@ -301,6 +301,8 @@ class PrivacyOptions:
         The folder of its ledgers and of the secret of its noise.
     ledger_witness : str, default=""
         A folder, best on another disk, that mirrors how far the ledgers have come; empty for the user's own.
+    public_weights : bool, default=False
+        Say true where the column data.weight does not depend on the labels: every party is told it.
     test_noise : int, default=None
         A seed, for tests only: whoever knows it can remove the noise; the ledger records it.
     """
@@ -310,6 +312,7 @@ class PrivacyOptions:
     table: str = DEFAULT_TABLE
     ledger: str = "ledgers"
     ledger_witness: str = ""
+    public_weights: bool = False
     test_noise: int | None = None
 
 

@@ -48,6 +48,9 @@ class Policy:
         Where randomness comes from; None for a secret kept in the ledger folder, or a fresh one.
     run : str, default="run"
         The name of the run: the same name with the same inputs is the same release.
+    public_weights : bool, default=False
+        Say True where sample weights do not depend on the labels.  Every party is told them, so that with protected
+        labels they are refused otherwise.
     ids : list of str, default=None
         The names of the rows, to which the noise of their labels belongs; None for their places.
     """
@@ -59,6 +62,7 @@ class Policy:
     ledger: LedgerFolder | None = None
     noise: Noise | None = None
     run: str = "run"
+    public_weights: bool = False
     ids: Sequence[str] | None = None
 
     @classmethod
@@ -153,6 +157,16 @@ class Policy:
     def loss_of_targets(self, loss: Loss) -> Loss:
         """The loss that everyone trains with: the unbiased one where randomised response makes the targets."""
         return loss if self.labels is None else self.labels.loss_of_targets(loss)
+
+    def check_weights(self, weights: Array | None) -> None:
+        """PrivacyError for sample weights (N,) that every party is told and that may tell labels."""
+        if self.labels is not None and not self.public_weights and weights is not None and np.ptp(weights) > 0:
+            raise PrivacyError(
+                "sample weights are told to every party, and with protected labels they must not depend on the labels. "
+                "Found weights that differ between rows, and nothing that says what they depend on. Leave them out, or "
+                "say public_weights: Policy(public_weights=True), or privacy.public_weights = true in the label "
+                "party's file."
+            )
 
     def protect_labels(self, labels: Array) -> tuple[Array, float]:
         """The labels (N,) that everyone else may see, and how much noisier a fit to them is."""

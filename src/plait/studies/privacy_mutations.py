@@ -197,6 +197,8 @@ MUTATIONS: tuple[Mutation, ...] = (
              lambda value: True, probes.covered_scores),
     Mutation("class weights from true labels", "estimators.classifiers:_check_class_weight", _constant(None),
              probes.covered_scores),
+    Mutation("sample weights from true labels", "privacy.policy:Policy.check_weights", _constant(None),
+             probes.covered_scores),
     Mutation("no limit per minute", "deployment.score_limits:ScoreLimits._minute", _constant(True),
              probes.score_limits),
     Mutation("no limit per id", "deployment.score_limits:ScoreLimits._id", _constant(True), probes.score_limits),

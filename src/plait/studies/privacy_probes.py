@@ -355,12 +355,15 @@ _OTHER: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-6, "gradients": 5, "gram_s
 
 
 def covered_scores() -> bool:
-    """Weights that no guarantee covers are not scored with, and class weights do not tell labels."""
+    """Weights that no guarantee covers are not scored with, and weights of classes or rows do not tell labels."""
     own, other, y = small()
     model = fit([own, other], y, privacy=[NoPrivacy(), MechanismA(8.0, rounds=2)], penalty=L2(0.1))
-    weighted = VerticalLogisticRegression(2, class_weight="balanced", privacy=Policy(labels=RandomisedResponse(1.0)))
-    return refused(PrivacyError)(lambda: model.scores([own[:1], other[:1]])) and refused(SettingError)(
-        lambda: weighted.fit(np.hstack([own, other]), y)
+    policy = Policy(labels=RandomisedResponse(1.0))
+    weighted = VerticalLogisticRegression(2, class_weight="balanced", privacy=policy)
+    return (
+        refused(PrivacyError)(lambda: model.scores([own[:1], other[:1]]))
+        and refused(SettingError)(lambda: weighted.fit(np.hstack([own, other]), y))
+        and refused(PrivacyError)(lambda: fit([own, other], y, privacy=policy, sample_weight=1 + y))
     )
 
 

@@ -92,6 +92,7 @@ def assemble_coordinator(spec: RunSpec, labels: Array, weights: Array | None) ->
     """
     softness = 1.0
     if spec.protections.labels:
+        spec.policy.check_weights(weights)
         labels, softness = spec.policy.protect_labels(labels)
     each = equal_weights(labels.size) if weights is None else weights
     task = Task(spec.protections.loss, labels, each, spec.parties, spec.fit_intercept)

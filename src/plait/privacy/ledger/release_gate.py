@@ -97,7 +97,7 @@ class LedgerFolder:
     ----------
     root : str or Path
         The folder; it is made where there is none.
-    budget : Budget
+    budget : Budget or Unlimited
         What each party will spend on the people in the table, over all runs.
     table : str, default="people"
         The name of the table.  All its rows, columns and versions have one account.
@@ -107,7 +107,7 @@ class LedgerFolder:
     """
 
     root: Path | str
-    budget: Budget
+    budget: Budget | Unlimited
     table: str = DEFAULT_TABLE
     witness: Path | str | None = None
 

@@ -1,0 +1,191 @@
+"""The attacks again, in other clothes: other settings, copies, grids, weights, mechanisms, saved models."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import GridSearchCV
+
+import plait
+from plait.deployment.job_file import read_job, read_party
+from plait.deployment.party_privacy import policy_at
+from plait.errors import BudgetError, ConfigError, PrivacyError
+from plait.privacy import (
+    Budget,
+    LedgerFolder,
+    MechanismA,
+    NoisyLabel,
+    NoPrivacy,
+    Policy,
+    RandomisedResponse,
+    Recommended,
+)
+from plait.privacy.ledger.canonical import canonical_digest
+from plait.privacy.ledger.ledger import Unlimited
+from plait.privacy.mechanisms.permanent import PermanentLabels
+from plait.privacy.noise import KeyedNoise
+from plait.problem.penalties import L1, L2
+from plait.studies.privacy_mutations import Mutation
+from tests.attacks.test_deployed import BUDGET, PLAIN, RANGES
+from tests.attacks.test_library import N, data, spent
+from tests.e2e.conftest import JobMaker
+
+OWN, OTHER, Y = data()
+OTHERWISE: Mapping[str, dict[str, Any]] = {
+    "another loss": {"loss": plait.SquaredHinge()},
+    "another penalty": {"penalty": plait.L2(0.3)},
+    "no offset": {"offset": False},
+    "weights": {"sample_weight": np.linspace(1, 2, N)},
+    "no intercept": {"fit_intercept": False},
+    "float16": {"table": OTHER.astype(np.float16)},
+    "a data frame": {"table": pd.DataFrame(OTHER), "labels": 1 - Y},
+    "by columns": {"table": sp.csc_matrix(OTHER), "labels": 1 - Y},
+    "one column": {"table": OTHER[:, :1]},
+}
+
+
+def fit_again(root: Path, run: str = "run", budget: float = 1.0, **options: Any) -> Any:
+    table, labels = options.pop("table", OTHER), options.pop("labels", Y)
+    policy = Policy({"bank": NoPrivacy(), "shop": Recommended(1.0)}, offset=options.pop("offset", True), run=run,
+                    ledger=LedgerFolder(root, Budget(budget)))  # fmt: skip
+    return plait.fit({"bank": OWN, "shop": table}, labels, privacy=policy, **options)
+
+
+@pytest.mark.parametrize("how", OTHERWISE)
+def test_attack_1_the_same_people_trained_otherwise_have_one_account(tmp_path: Path, how: str) -> None:
+    fit_again(tmp_path)
+    with pytest.raises(BudgetError):
+        fit_again(tmp_path, **OTHERWISE[how])
+    assert spent(tmp_path) <= 1.0
+
+
+def test_attack_1_rows_given_twice_have_one_account(tmp_path: Path) -> None:
+    fit_again(tmp_path)
+    policy = Policy([NoPrivacy(), Recommended(1.0)], ledger=LedgerFolder(tmp_path, Budget(1.0)))
+    twice = {"bank": np.vstack([OWN, OWN]), "shop": np.vstack([OTHER, OTHER])}
+    with pytest.raises(BudgetError):
+        plait.fit(twice, np.hstack([Y, Y]), privacy=policy)
+
+
+def test_attack_1_a_grid_search_pays_for_every_fit(tmp_path: Path) -> None:
+    policy = Policy({"bank": NoPrivacy(), "shop": Recommended(1.0)}, ledger=LedgerFolder(tmp_path, Budget(1.0)))
+    model = plait.VerticalLogisticRegression({"bank": [0, 1, 2], "shop": [3, 4, 5, 6]}, privacy=policy)
+    with pytest.raises(BudgetError):
+        GridSearchCV(model, {"alpha": [0.1, 1.0]}, cv=2, error_score="raise").fit(np.hstack([OWN, OTHER]), Y)
+    assert spent(tmp_path) <= 1.0
+
+
+def test_attack_9_two_copies_of_a_ledger_do_not_spend_twice(tmp_path: Path) -> None:
+    """The copy is as new as the original: whichever is used first goes on, and the other one is then too old."""
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    fit_again(first, "1", budget=2.0)
+    shutil.copytree(first, copy)
+    fit_again(copy, "2", budget=2.0)
+    with pytest.raises(PrivacyError, match="newest"):
+        fit_again(first, "3", budget=2.0)
+
+
+def weights_refused() -> bool:
+    """Whether weights made from protected labels are refused by `plait.fit` and by an estimator."""
+    telling, policy = np.where(Y > 0, 2.0, 1.0), Policy(labels=RandomisedResponse(1.0))
+    estimator = plait.VerticalLogisticRegression(2, privacy=policy)
+    for train in (lambda: plait.fit([OWN, OTHER], Y, privacy=policy, sample_weight=telling),
+                  lambda: estimator.fit(np.hstack([OWN, OTHER]), Y, sample_weight=telling)):  # fmt: skip
+        try:
+            train()
+        except PrivacyError:
+            continue
+        return False
+    return True
+
+
+def test_attack_3_weights_that_tell_labels_are_refused() -> None:
+    assert weights_refused()
+    told = Mutation(
+        "weights unchecked", "privacy.policy:Policy.check_weights", lambda f: lambda *a: None, weights_refused
+    )
+    assert told.caught()
+    public = Policy(labels=RandomisedResponse(1.0), public_weights=True)
+    plait.fit([OWN, OTHER], Y, privacy=public, sample_weight=np.linspace(1, 2, N))
+    plait.fit([OWN, OTHER], Y, privacy=Policy(labels=RandomisedResponse(1.0)), sample_weight=np.full(N, 2.0))
+
+
+def test_attack_2_ids_in_another_order_report_the_same_and_ids_of_others_are_paid_for(tmp_path: Path) -> None:
+    ids, folder, order = [f"p{i}" for i in range(N)], LedgerFolder(tmp_path, Budget(1.0)), np.random.default_rng(0)
+    labels, shuffled = 2 * Y - 1, order.permutation(N)
+
+    def seen(values: np.ndarray, names: list[str] | None, run: str) -> np.ndarray:
+        return Policy(labels=RandomisedResponse(1.0), ledger=folder, ids=names, run=run).protect_labels(values)[0]
+
+    first = seen(labels, ids, "first")
+    assert np.array_equal(first[shuffled], seen(labels[shuffled], [ids[i] for i in shuffled], "second"))
+    for names in (ids[1:] + ids[:1], None):
+        with pytest.raises(BudgetError):
+            seen(labels, names, "third")
+
+
+MECHANISMS = {
+    MechanismA(2.0): {"epsilon": 2.5, "rounds": 9, "kappa": 0.9, "delta": 1e-6, "radius": 9.0, "target_bound": 1.9,
+                      "adjacency": plait.privacy.Adjacency.ZERO_OUT, "output_bound": 1.9, "residual": 1e-7,
+                      "clip": 2.0, "rest": L1(0.1), "scale": 2.0},
+    RandomisedResponse(1.0): {"epsilon": 1.5, "classes": 3},
+    NoisyLabel(1.0, 0.0, 1.0): {"epsilon": 1.5, "low": -1.0, "high": 2.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+def test_attack_7_every_field_of_every_mechanism_is_in_its_digest(mechanism: Any) -> None:
+    changes = MECHANISMS[mechanism]
+    assert set(changes) == {f.name for f in fields(mechanism)}
+    digests = {
+        canonical_digest(mechanism),
+        *(canonical_digest(replace(mechanism, **{k: v})) for k, v in changes.items()),
+    }
+    assert len(digests) == 1 + len(changes)
+
+
+def test_attack_7_a_range_of_numeric_labels_makes_other_noise() -> None:
+    drawer, labels, ids = PermanentLabels(KeyedNoise(), "bank", "people"), np.full(40, 0.5), [str(i) for i in range(40)]
+    one, two = (drawer.draw(NoisyLabel(1.0, low, 1.0), labels, ids) for low in (0.0, -1e-9))
+    assert not np.allclose(one, two)
+
+
+def test_attack_6_a_saved_model_still_refuses_to_score_with_uncovered_weights(tmp_path: Path) -> None:
+    model = plait.fit([OWN, OTHER], Y, privacy=[NoPrivacy(), MechanismA(8.0, rounds=3)], penalty=L2(0.1))
+    model.save(tmp_path / "model")
+    with pytest.raises(PrivacyError, match="weights"):
+        plait.Fit.load(tmp_path / "model").scores([OWN[:1], OTHER[:1]])
+
+
+PAPER = '[privacy.parties]\nshop = { name = "paper-noise", sigma = 100.0 }\n'
+LABELS_ONLY = '[privacy]\nlabels = { name = "randomised-response", epsilon = 2.0 }\n'
+
+
+@pytest.mark.parametrize("more", ["", PAPER, LABELS_ONLY], ids=["no privacy", "noise without a guarantee", "labels"])
+def test_attack_10_a_party_with_a_budget_is_in_no_run_that_guarantees_it_nothing(jobs: JobMaker, more: str) -> None:
+    made = jobs(**{**PLAIN, "more": more, "own": {"shop": RANGES + BUDGET}})
+    job, shop = read_job(made.file), read_party(made.file, "shop")
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        policy_at(job, shop)
+    unchecked = Mutation("unchecked", "deployment.party_privacy:guaranteed", lambda f: lambda *a: True, lambda: False)
+    with unchecked.applied():
+        assert policy_at(job, shop).ledger is not None, "without the check it would take part"
+
+
+def test_attack_10_a_protected_party_without_a_budget_takes_no_part(jobs: JobMaker) -> None:
+    made = jobs(**{**PLAIN, "more": '[privacy.parties]\nshop = { name = "recommended", epsilon = 2.0 }\n'})
+    with pytest.raises(ConfigError, match="will spend"):
+        policy_at(read_job(made.file), read_party(made.file, "shop"))
+
+
+def test_attack_10_noise_without_a_guarantee_is_recorded_and_nothing_is_protected_afterwards(jobs: JobMaker) -> None:
+    made = jobs(**{**PLAIN, "more": PAPER})
+    policy = policy_at(read_job(made.file), read_party(made.file, "shop"))
+    assert policy.ledger is not None
+    assert isinstance(policy.ledger.budget, Unlimited)

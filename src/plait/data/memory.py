@@ -12,6 +12,7 @@ import numpy as np
 from plait.errors import InputError, SettingError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+"""Bytes in a unit."""
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _SHARE = (
     3  # a table lies in memory while it takes at most a third: reading and preparing hold it twice, vectors the rest

@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_two_raw_tables_become_a_model_without_an_editor(folder: Path) -> None:
-    said = run("fit", str(folder / "job.toml"))
+    said = run("fit", str(folder / "job.toml"), "--yes")
     assert "model and report in" in said
     (weights,) = folder.glob("runs/*/bank/weights.json")
     assert json.loads(weights.read_text())["columns"] == ["Umsatz", "Größe", "Region=Nord", "Region=Süd"]
@@ -67,9 +67,9 @@ def test_no_command_replaces_a_file(folder: Path) -> None:
 
 def test_runs_are_listed_compared_and_forgotten(folder: Path) -> None:
     job = folder / "job.toml"
-    run("fit", str(job))
+    run("fit", str(job), "--yes")
     job.write_text(job.read_text().replace("tol = 1e-6", "tol = 1e-4"))
-    run("fit", str(job))
+    run("fit", str(job), "--yes")
     newer, older = json.loads(run("runs", str(job), "--json"))
     assert newer["differs"] == {}
     assert older["differs"] == {"stopping.tol": 1e-6}
@@ -87,8 +87,8 @@ def test_runs_are_listed_compared_and_forgotten(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["../..", "/etc", "zzz", "20"])
 def test_a_run_is_named_by_digits_and_must_be_one(folder: Path, name: str) -> None:
     job = folder / "job.toml"
-    run("fit", str(job))
-    run("fit", str(job))
+    run("fit", str(job), "--yes")
+    run("fit", str(job), "--yes")
     assert "must" in run("forget", str(job), name, "--yes", code=1)
     assert all(s["state"] == "finished" for s in json.loads(run("runs", str(job), "--json")))
 
@@ -96,4 +96,4 @@ def test_a_run_is_named_by_digits_and_must_be_one(folder: Path, name: str) -> No
 def test_labels_that_are_texts_need_the_one_that_counts(folder: Path) -> None:
     file = folder / "bank.toml"
     file.write_text(file.read_text().replace('positive = "ja"', 'positive = "oui"'))
-    assert "'ja', 'nein'" in run("fit", str(folder / "job.toml"), code=1)
+    assert "'ja', 'nein'" in run("fit", str(folder / "job.toml"), "--yes", code=1)

@@ -126,6 +126,8 @@ def _by_list(prediction: _Prediction, rows: str, asked: Sequence[str]) -> JointS
     job, file = prediction.job, prediction.file
     new = None if asked else read_new_rows(job, file, prediction.rows_of(file, rows))
     written = list(asked) if new is None else list(new.written)
+    where = "named by id" if new is None else f"of {prediction.rows_of(file, rows)}"
+    prediction.progress.say(f"{len(written)} new rows {where}, joined by the label party's list")
     ids = written if new is None else list(new.table.ids)
     queries = [Query(list(ids[i : i + _CHUNK]), prediction.run) for i in range(0, len(ids), _CHUNK)]
     parts: dict[str, Share] = {}
@@ -165,6 +167,7 @@ def _by_alignment(prediction: _Prediction, rows: str, consent: Consent) -> Joint
     """The rows that all parties hold are found first, privately; then every party scores them in the common order."""
     job, file, progress = prediction.job, prediction.file, prediction.progress
     new: NewRows = read_new_rows(job, file, prediction.rows_of(file, rows))
+    progress.say(f"{len(new.written)} new rows of {prediction.rows_of(file, rows)}, joined privately")
     others = [party for party in prediction.local if party.name != file.name]
     here = [
         PartyAlignment(job, file, consent, progress, COORDINATOR, prediction.rows_of(file, rows)),

@@ -41,7 +41,9 @@ def serve(
     )  # fmt: skip
     local = {}
     if file.name in job.parties:
-        local[file.name] = Scorers(lambda name: Scorer(job, file, name, key, rows or file.data.score, SERVE), model.run)
+        new = rows or file.data.score
+        local[file.name] = Scorers(lambda name: Scorer(job, file, name, key, new, SERVE), model.run)
+        progress.say(f"{local[file.name].count} rows of {new} can be asked for")
     hub = Hub(terms, lambda what, **facts: progress.event(what, facts))
     panel = Panel(job, model, local, hub, options.decimals, options.answer_within)
     try:

@@ -27,6 +27,7 @@ from plait.training.fit_result import Coefficient, Fit
 from plait.training.loop import Observer
 from plait.training.stopping import Stopping
 
+_SMALL = 1 << 20  # numbers, 8 MB: as many take less time than a sparse table's bookkeeping
 Parties: TypeAlias = Mapping[str, Any] | int | None
 PenaltyLike: TypeAlias = Penalty | str | Mapping[str, Penalty | str] | Sequence[Penalty | str]
 Parts: TypeAlias = Mapping[str, Part]
@@ -109,8 +110,10 @@ class Vertical(NestedOptions):
         A party with a mechanism does not: means are statistics of its data that nobody paid for.
         """
         mechanisms = policy.mechanisms(tuple(parts))
-        open_parties = {name for name, m in mechanisms.items() if self.fit_intercept and not m.protects}
-        pairs = {name: _centred(p, weights) if name in open_parties else (p, 0.0) for name, p in parts.items()}
+        pairs: dict[str, tuple[Part, Array | float]] = {name: (part, 0.0) for name, part in parts.items()}
+        for name in (name for name, mechanism in mechanisms.items() if not mechanism.protects):
+            part = _laid_out(parts[name])
+            pairs[name] = _centred(part, weights) if self.fit_intercept else (part, 0.0)
         trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy, start)
         assert isinstance(trained.weights, dict)
         shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
@@ -218,6 +221,15 @@ def _not_finite(table: Any) -> str:
 def _protects(policy: Policy, parts: Parts) -> bool:
     """Whether the policy protects anything; then rows keep their places."""
     return policy.labels is not None or any(m.protects for m in policy.mechanisms(tuple(parts)).values())
+
+
+def _laid_out(part: Part) -> Part:
+    """A small part, sparse or not, as a dense one row by row: so equal tables have equal models, to the last digit."""
+    matrix = part.matrix
+    if matrix.shape[0] * matrix.shape[1] > _SMALL:
+        return part
+    dense = matrix.toarray() if sp.issparse(matrix) else matrix
+    return Part(part.name, np.ascontiguousarray(dense), part.columns)
 
 
 def _centred(part: Part, weights: Any) -> tuple[Part, Array | float]:

@@ -219,3 +219,13 @@ def test_a_constrained_model_may_score_poorly(penalty: Any) -> None:
     assert tags.classifier_tags.poor_score
     assert plait.VerticalRegression(penalty=penalty).__sklearn_tags__().regressor_tags.poor_score
     assert not plait.VerticalRegression(penalty="l1").__sklearn_tags__().regressor_tags.poor_score
+
+
+@each_model
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_small_sparse_table_has_the_model_of_a_dense_one(model: Any, y: Any, fit_intercept: bool) -> None:
+    thin = np.where(np.abs(X) < 1, 0.0, X)
+    dense = clone(model).set_params(fit_intercept=fit_intercept, penalty="l1").fit(thin, y)
+    sparse = clone(model).set_params(fit_intercept=fit_intercept, penalty="l1").fit(sp.csc_array(thin), y)
+    np.testing.assert_array_equal(sparse.coef_, dense.coef_)
+    np.testing.assert_array_equal(sparse.intercept_, dense.intercept_)

@@ -43,6 +43,10 @@ bench-align: $(VENV)/.installed
 bench-service: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.service
 
+# What privacy costs in accuracy, beside gradient descent with noise: about ten minutes
+bench-private: $(VENV)/.installed
+	$(TEST_ENV) $(BIN)/python -m benchmarks.private_utility study --docs docs/benchmarks.md
+
 # Every loss, penalty, constraint, split and number format against an independent solver; finished cases are kept.
 sweep: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m benchmarks.sweep --docs docs/benchmarks.md

@@ -1,5 +1,7 @@
 """The attacks again, in other clothes: other settings, copies, grids, weights, mechanisms, saved models."""
 
+import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -10,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 import plait
+from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
-from plait.deployment.party_privacy import policy_at
+from plait.deployment.party_privacy import discreet, policy_at
+from plait.deployment.progress import Silent
 from plait.errors import BudgetError, ConfigError, PrivacyError
 from plait.privacy import (
     Budget,
@@ -28,6 +32,7 @@ from plait.privacy import (
 )
 from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.ledger import Unlimited
+from plait.privacy.ledger.tables import LABEL_HOLDER
 from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.noise import KeyedNoise
 from plait.problem.penalties import L1, L2
@@ -189,3 +194,59 @@ def test_attack_10_noise_without_a_guarantee_is_recorded_and_nothing_is_protecte
     policy = policy_at(read_job(made.file), read_party(made.file, "shop"))
     assert policy.ledger is not None
     assert isinstance(policy.ledger.budget, Unlimited)
+
+
+def test_attack_3_folds_by_row_number_tell_nothing_and_stratified_folds_do() -> None:
+    """Why docs/privacy/proofs.md asks for KFold where others see which rows take part."""
+    swapped = np.where(np.arange(N) % 3 == 0, 1 - Y, Y)
+
+    def rows(folds: Any) -> list[list[int]]:
+        return [test.tolist() for _, test in folds]
+
+    assert rows(KFold(5).split(OWN, Y)) == rows(KFold(5).split(OWN, swapped))
+    assert rows(StratifiedKFold(5).split(OWN, Y)) != rows(StratifiedKFold(5).split(OWN, swapped))
+
+
+def test_attack_8_a_label_party_that_protects_labels_says_one_sentence_too(jobs: JobMaker) -> None:
+    for more, quiet in ((LABELS_ONLY, True), ("", False)):
+        job = read_job(jobs(**{**PLAIN, "more": more}).file)
+        assert discreet(job, job.coordinator.name) is quiet
+
+
+def test_attack_3_several_classes_are_reported_once_for_all_models(tmp_path: Path) -> None:
+    """The models of all classes are made of one report per row: labels that report the same give the same models."""
+    three = np.digitize(OWN[:, 0] + OTHER[:, 0], [-0.1, 0.1])
+    folder, response = LedgerFolder(tmp_path, Budget(50.0)), RandomisedResponse(1.0, classes=3)
+    ids = [str(i) for i in range(N)]
+
+    def reports(labels: np.ndarray) -> np.ndarray:
+        drawer = PermanentLabels(folder.noise(LABEL_HOLDER), LABEL_HOLDER, folder.table)
+        return drawer.draw(response, labels.astype(np.float64), ids)
+
+    other = (three + 1) % 3
+    twins = np.where(reports(three) == reports(other), other, three)
+    assert (twins != three).sum() > 20
+    models = [
+        plait.VerticalLogisticRegression(2, privacy=Policy(labels=response, ledger=folder, ids=ids))
+        .fit(np.hstack([OWN, OTHER]), labels)
+        for labels in (three, twins)
+    ]  # fmt: skip
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+    assert np.array_equal(models[0].intercept_, models[1].intercept_)
+
+
+def test_attack_3_a_run_with_protected_labels_measures_nothing_on_training_rows(jobs: JobMaker) -> None:
+    options = {**PLAIN, "more": LABELS_ONLY, "own": {"bank": f'[prepare]\nscale = "none"\n{BUDGET}'}}
+    made = jobs(**options)
+    job = read_job(made.file)
+    files = [read_party(made.file, name) for name in job.parties]
+    folder = coordinate(job, files[0], files, None, Silent())
+    assert json.loads((folder / "model.json").read_text())["metrics"] == {}
+
+
+def test_every_test_that_the_list_of_label_channels_names_exists() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`(test_\w+)`", (root / "docs/privacy/proofs.md").read_text())
+    written = "\n".join(path.read_text() for path in (root / "tests").rglob("test_*.py"))
+    assert len(named) >= 9
+    assert [name for name in named if f"def {name}(" not in written] == []

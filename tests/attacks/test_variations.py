@@ -16,9 +16,11 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 import plait
 from plait.deployment.coordinator_program import coordinate
-from plait.deployment.job_file import read_job, read_party
+from plait.deployment.job_file import Job, read_job, read_party
 from plait.deployment.party_privacy import discreet, policy_at
 from plait.deployment.progress import Silent
+from plait.deployment.run_folder import RunFolder
+from plait.deployment.scorer import Scorer
 from plait.errors import BudgetError, ConfigError, PrivacyError
 from plait.privacy import (
     Budget,
@@ -37,9 +39,10 @@ from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.noise import KeyedNoise
 from plait.problem.penalties import L1, L2
 from plait.studies.privacy_mutations import Mutation
-from tests.attacks.test_deployed import BUDGET, PLAIN, RANGES
+from tests.attacks.test_deployed import BUDGET, KEY, PLAIN, PRIVATE, RANGES, all_rows, new_rows, set_trust, trained
 from tests.attacks.test_library import N, data, spent
 from tests.e2e.conftest import JobMaker
+from tests.e2e.test_private import IN_THE_LOOP
 
 OWN, OTHER, Y = data()
 OTHERWISE: Mapping[str, dict[str, Any]] = {
@@ -250,3 +253,30 @@ def test_every_test_that_the_list_of_label_channels_names_exists() -> None:
     written = "\n".join(path.read_text() for path in (root / "tests").rglob("test_*.py"))
     assert len(named) >= 9
     assert [name for name in named if f"def {name}(" not in written] == []
+
+
+def without_privacy(file: Path) -> Job:
+    """The job of a file from which the section [privacy] was taken out after training."""
+    text = file.read_text()
+    begin = text.index("[privacy")
+    end = text.find("\n[", begin)
+    file.write_text(text[:begin] + (text[end:] if end >= 0 else ""))
+    return read_job(file)
+
+
+def test_attack_6_a_job_without_privacy_does_not_lift_the_protection_of_a_run(jobs: JobMaker) -> None:
+    """A party remembers with its weights how they were protected, whatever the job says when scores are asked for."""
+    _, files, run = trained(jobs, {**IN_THE_LOOP, "rows": 200})
+    shop, plain = files["shop"], without_privacy(files["shop"].folder / "job.toml")
+    with pytest.raises(PrivacyError, match="weights"):
+        Scorer(plain, shop, run, KEY, new_rows(shop))
+    _, files, run = trained(jobs, PRIVATE)
+    shop, plain = files["shop"], without_privacy(files["shop"].folder / "job.toml")
+    asked = set_trust(shop, score_training_rows=True)
+    with pytest.raises(PrivacyError, match="never scores them"):
+        all_rows(Scorer(plain, asked, run, KEY, "shop.csv"))
+    assert RunFolder(shop.folder / "runs" / run / "shop").weights().mean == 0.0, "the mean is about the rows"
+    forgets = Mutation("forgets", "deployment.run_folder:RunFolder.weights",
+                       lambda f: lambda self: f(self)._replace(guaranteed=False), lambda: False)  # fmt: skip
+    with forgets.applied():
+        assert all_rows(Scorer(plain, asked, run, KEY, "shop.csv")).vector is not None, "else they would be scored"

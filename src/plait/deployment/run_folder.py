@@ -18,7 +18,7 @@ import shutil
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,24 @@ def new_run(runs: Path | None = None) -> tuple[str, str]:
         last = datetime.strptime(max(names, default="")[:15], _STAMP).replace(tzinfo=UTC)
         now = max(now, last + timedelta(seconds=1))
     return f"{now:{_STAMP}}-{secrets.token_hex(3)}", secrets.token_hex(32)
+
+
+class TrainedPart(NamedTuple):
+    """What a party has trained, and how it was protected then, whatever a job says later.
+
+    columns, weights   the names of the columns, and one weight for each
+    clip               the norm to which rows are clipped before they are scored, as they were in training
+    mean               the mean part of a score over the training rows; 0 where a guarantee covers them
+    guaranteed         whether a guarantee covers the training rows: they are then never scored
+    covered            whether scores may be made with the weights
+    """
+
+    columns: tuple[str, ...]
+    weights: Array
+    clip: float | None
+    mean: float
+    guaranteed: bool
+    covered: bool
 
 
 class RunFolder:
@@ -119,18 +137,14 @@ class RunFolder:
         if status == "finished":
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
-    def write_weights(self, columns: tuple[str, ...], weights: Array, clip: float | None, mean: float) -> None:
-        """What was trained, once its preparation is there.
-
-        `clip` is the norm at which rows are clipped before they are scored, as they were in training.  `mean` is the
-        mean part of a score over the training rows.
-        """
+    def write_weights(self, trained: TrainedPart) -> None:
+        """What was trained, once its preparation is there."""
         about = {"format": 1, "party": self.status.name, "run": self.status.run, "preparation": self._preparation()}
-        content = {**about, "clip": clip, "mean": mean, "columns": list(columns), "weights": weights.tolist()}
-        write_json(self.path / "weights.json", content)
+        content = {**trained._asdict(), "columns": list(trained.columns), "weights": trained.weights.tolist()}
+        write_json(self.path / "weights.json", about | content)
 
-    def weights(self) -> tuple[tuple[str, ...], Array, float | None, float]:
-        """The names of the columns, the weights (d,), bit for bit, where rows are clipped, and the mean part."""
+    def weights(self) -> TrainedPart:
+        """What was trained, bit for bit."""
         content = read_json(self.path / "weights.json", "a party's weights")
         if (content["party"], content["run"]) != (self.path.name, self.path.parent.name):
             raise StorageError(
@@ -143,7 +157,14 @@ class RunFolder:
                 "Restore the folder."
             )
         weights = np.array(content["weights"], dtype=np.float64)
-        return tuple(content["columns"]), weights, content["clip"], float(content.get("mean", 0.0))
+        return TrainedPart(
+            tuple(content["columns"]),
+            weights,
+            content["clip"],
+            float(content.get("mean", 0.0)),
+            bool(content.get("guaranteed", False)),
+            bool(content.get("covered", True)),
+        )
 
     def _preparation(self) -> str:
         """A digest of how the columns were prepared."""

@@ -53,7 +53,8 @@ class Scorer:
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
-        columns, weights, clip, mean = folder.weights()
+        columns, weights, clip, mean, guarded, covered = folder.weights()
+        check_covered([] if covered else [file.name])
         table = read_new_rows(job, file, rows_file).table if order is None else _common(file, rows_file, order)
         self.rows: Rows = prepare_rows(file, table, preparation.load(folder.path))
         if self.rows.columns != columns:
@@ -61,7 +62,7 @@ class Scorer:
         part = clip_rows(self.rows.matrix, clip) @ weights
         self.part: Array = np.round(part, file.trust.score_decimals)
         self._mean = round(mean, file.trust.score_decimals) if job.scoring.missing == "mean" else 0.0
-        self._given = ~self._trained(job, file)
+        self._given = ~self._trained(file, guarded or guaranteed(job, file.name))
         self._run, self._purpose = run, purpose
         self._listed = purpose == SERVE or not job.joins_privately
         self._rules, self._width = job.alignment, len(file.data.id)
@@ -133,9 +134,8 @@ class Scorer:
     def load(self, run: str) -> None:
         raise ProtocolError(f"a batch is of one run. Found a request for run {run}.")
 
-    def _trained(self, job: Job, file: PartyFile) -> NDArray[np.bool_]:
+    def _trained(self, file: PartyFile, private: bool) -> NDArray[np.bool_]:
         """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
-        private = guaranteed(job, file.name)
         if file.trust.score_training_rows and not private:
             return np.zeros(len(self.rows.ids), dtype=np.bool_)
         table = read_training_rows(file)

@@ -17,7 +17,7 @@ from plait.deployment.law import Tally, most_exchanges, told_results, training_a
 from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
 from plait.deployment.party_privacy import admit, guaranteed, mechanism_of, spec_at
-from plait.deployment.run_folder import RunFolder, Status
+from plait.deployment.run_folder import RunFolder, Status, TrainedPart
 from plait.deployment.settings import TrustOptions
 from plait.errors import PrivacyError, ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
@@ -75,7 +75,7 @@ class StoredParty:
         trust: TrustOptions,
     ) -> None:
         lasting = tally is not None  # who counts is a program of its own, and must survive its end
-        self._clip = mechanism_of(job, party.name).row_bound
+        self._mechanism = mechanism_of(job, party.name)
         self._tally = tally
         self._trust = trust
         self._least = trust.min_columns if lasting and not guaranteed(job, party.name) else 0
@@ -220,9 +220,13 @@ class StoredParty:
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
         if finished.ok:
             weights = self._party.weights
-            mean = float(np.mean(clip_rows(self._rows.matrix, self._clip) @ weights))
+            mechanism, clip = self._mechanism, self._mechanism.row_bound
+            # The mean is a number about the rows, which no release pays for.
+            mean = 0.0 if mechanism.guaranteed else float(np.mean(clip_rows(self._rows.matrix, clip) @ weights))
             self._rows.prepared.save(self.folder.path)
-            self.folder.write_weights(self._rows.columns, weights, self._clip, mean)
+            self.folder.write_weights(
+                TrainedPart(self._rows.columns, weights, clip, mean, mechanism.guaranteed, mechanism.covers_weights)
+            )
             self.folder.write_history(told_results(finished.details)["rounds"])
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
 

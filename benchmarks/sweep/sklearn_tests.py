@@ -28,14 +28,14 @@ FILES = (
     "svm/tests/test_svm.py",
 )
 OTHERS = {
-    "a message, a warning or an error of one of scikit-learn's own solvers": (
+    "a message, a warning, an error or the exact number of iterations of one of scikit-learn's own solvers": (
         "test_max_iter test_large_sparse_matrix test_liblinear_with_large_values "
         "test_newton_cholesky_fallback_to_lbfgs "
         "test_ridge_fit_intercept_sparse_error test_ridge_fit_intercept_sparse_sag test_lbfgs_solver_error "
         "test_enet_nonfinite_params test_enet_coordinate_descent_raises_convergence "
         "test_sparse_enet_coordinate_descent test_error_interior_point_future test_linalg_warning_with_newton_solver "
         "test_linearsvc_parameters test_linear_svm_convergence_warnings test_lasso_alpha_warning "
-        "test_overridden_gram_matrix test_ridge_positive_error_test test_n_iter"
+        "test_overridden_gram_matrix test_ridge_positive_error_test test_n_iter test_warm_start_convergence"
     ),
     "a warning about options of scikit-learn's that are on their way out or exclude one another": (
         "test_penalty_none test_penalty_deprecated test_l1_ratio_None_deprecated test_l1_ratio_non_elasticnet "

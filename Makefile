@@ -66,8 +66,11 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The pages that come from the code, then the site, in docs/_build/html; the examples run, and a warning is an error.
 docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/python docs/build.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 # The README's parity table, measured anew (about a minute).
 parity: $(VENV)/.installed

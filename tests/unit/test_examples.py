@@ -17,6 +17,8 @@ PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "galle
 PYTHON = [p for p in PAGES if "```python\n" in p.read_text()]
 SHELL = [p for p in PAGES if "```sh\n" in p.read_text()]
 
+LONG = ("scores-and-reports",)  # pages whose commands take longer than others'
+
 
 @pytest.fixture
 def pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
@@ -55,7 +57,9 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
         exec(compile(block, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", SHELL, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in LONG), id=p.stem) for p in SHELL]
+)
 def test_the_commands_of_a_tutorial_run_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     script = "\n".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL))
     for port in ("7443", "8081"):

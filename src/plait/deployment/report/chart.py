@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _WIDTH, _HEIGHT = 440, 300  # pixels: two fit beside each other on a page of A4
-_LEFT, _BOTTOM, _TOP, _RIGHT = 58, 44, 12, 14  # pixels of the margins: room for numbers such as 1e-12 and a label
+_LEFT, _BOTTOM, _TOP, _RIGHT = 58, 44, 12, 26  # pixels of the margins: room for numbers such as 1e-12 and a label
 _MOST_POINTS = 400  # of a line: more than it is wide
 _TICKS = 4  # steps of an axis, about
 

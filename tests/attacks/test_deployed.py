@@ -225,3 +225,30 @@ def test_attack_9_a_renamed_party_file_gets_no_second_budget(jobs: JobMaker) -> 
     again = [read_party(folder / "job.toml", name) for name in renamed.parties]
     with pytest.raises(PrivacyError, match="plait privacy open"):
         coordinate(renamed, again[0], again, None, Silent())
+
+
+@pytest.mark.parametrize("case", ["several columns", "wide characters", "upper case"])
+def test_attack_4_training_rows_are_known_by_the_rules_of_the_job(jobs: JobMaker, case: str) -> None:
+    """However its id is written, a row that was trained on has no score."""
+    rules = {"several columns": "", "wide characters": 'unicode = "NFKC"\n', "upper case": 'case = "fold"\n'}[case]
+    made = jobs(**PLAIN, more=f'[alignment]\nmin_rows = 3\n{rules}[scoring]\njoin = "list"\n')
+    for name in made.parties:
+        table, config = made.folder / f"{name}.csv", made.folder / f"{name}.toml"
+        if case == "several columns":
+            lines = table.read_text().splitlines()
+            table.write_text("\n".join(["land," + lines[0], *("de," + line for line in lines[1:])]) + "\n")
+            config.write_text(config.read_text().replace('id = "id"', 'id = ["land", "id"]'))
+        elif case == "wide characters":
+            table.write_text(table.read_text().replace("\nr5,", "\n\uff52\uff15,"))
+    job = read_job(made.file)
+    files = {name: read_party(made.file, name) for name in job.parties}
+    run = coordinate(job, files["bank"], list(files.values()), None, Silent()).parent.name
+    known = {"several columns": "de,r5", "wide characters": "r5", "upper case": " R5"}[case]
+    asked = {"several columns": '["de", "r5"]', "wide characters": "r5", "upper case": "r5"}[case]
+    unknown = "de,new" if case == "several columns" else "new"
+    head = "land,id,a,b,c,d" if case == "several columns" else "id,a,b,c,d"
+    (made.folder / "new.csv").write_text(f"{head}\n{known},0,1,2,3\n{unknown},0,1,2,3\n")
+    scorer = Scorer(job, files["shop"], run, KEY, "new.csv")
+    found = scorer.look_up([Query([asked, '["de", "new"]' if case == "several columns" else "new"])])[0]
+    scorer.close()
+    assert list(found.scalars) == [1.0, 0.0]

@@ -148,6 +148,16 @@ def test_a_newer_run_takes_over_while_requests_go_on_and_a_pinned_one_stays(jobs
         runs.add(str(answer.get("run")))
     assert statuses == {200}
     assert f"model of run {second} instead of {first}" in job.log("serve-bank")
+    assert served.scores("late")[1]["scores"] == [
+        {"id": "late", "score": None, "missing": ["bank", "shop"], "policy": "left out"}
+    ]
+    for name in job.parties:
+        with (job.folder / f"{name}-new.csv").open("a") as file:
+            file.write("late,0.01,0.2,-0.003,0.1\n")
+        job.programs[f"serve-{name}"].send_signal(signal.SIGHUP)
+    while (late := served.scores("late")[1]["scores"][0])["score"] is None:  # type: ignore[index]
+        assert time.monotonic() < deadline, job.log("serve-shop")
+    assert {**late, "id": "n1"} == served.scores("n1")[1]["scores"][0]  # type: ignore[index]
     job.programs["serve-bank"].send_signal(signal.SIGTERM)
     assert job.wait("serve-bank") == 0
     assert job.wait("serve-shop") == 0

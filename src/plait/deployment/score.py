@@ -1,5 +1,7 @@
 """Joint prediction: every party adds its part D_m x_m of the scores of new rows, which are joined by their ids."""
 
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -204,6 +206,8 @@ def help_score(
     connection = link(job, dial, lambda w, **f: progress.event(w, f))
     connection.discreet = discreet(job, file.name)
     hello = Hello(PROTOCOL, __version__, file.name, job.digest, purpose)
+    if purpose == SERVE:
+        side.refresh_when_told()
     try:
         finished = connection.serve(hello, side.join)
         while finished.ok and finished.details.get("phase") == ALIGN:
@@ -253,6 +257,23 @@ class _PartySide:
             return _told(made, self._file.name, self._progress)
 
         return Scorers(scorer, welcome.run) if self._purpose == SERVE else scorer(welcome.run)
+
+    def refresh_when_told(self) -> None:
+        """Read the rows again at SIGHUP, on a thread of its own; the old ones are used until then."""
+        told = threading.Event()
+        signal.signal(signal.SIGHUP, lambda number, frame: told.set())
+
+        def work() -> None:
+            while told.wait():
+                told.clear()
+                for scorer in list(self._opened.values()):
+                    try:
+                        scorer.refresh()
+                        self._progress.say(f"{self._file.name}: {scorer.count} rows of {self._rows} read again")
+                    except PlaitError as error:
+                        self._progress.say(f"{self._file.name}: still the rows of before: {error}")
+
+        threading.Thread(target=work, name="plait-refresh", daemon=True).start()
 
     def close(self) -> None:
         """Let other programs use the folders."""

@@ -1,7 +1,8 @@
 """A party's side of scoring: its part D_m x_m of new rows, within its limits."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from plait.data import preparation
 from plait.data.tables import Table, keyed_digest
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
-from plait.deployment.local_data import Rows, prepare_rows, read_file, read_new_rows, read_training_rows
+from plait.deployment.local_data import Rows, load_ids, prepare_rows, read_file, read_new_rows, read_training_rows
 from plait.deployment.message_log import AuditLog
 from plait.deployment.party_privacy import guaranteed
 from plait.deployment.run_folder import RunFolder
@@ -53,29 +54,47 @@ class Scorer:
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
-        columns, weights, clip, mean, guarded, covered = folder.weights()
-        check_covered([] if covered else [file.name])
-        table = read_new_rows(job, file, rows_file).table if order is None else _common(file, rows_file, order)
-        self.rows: Rows = prepare_rows(file, table, preparation.load(folder.path))
-        if self.rows.columns != columns:
-            raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {rows_file}.")
-        part = clip_rows(self.rows.matrix, clip) @ weights
-        self.part: Array = np.round(part, file.trust.score_decimals)
-        self._mean = round(mean, file.trust.score_decimals) if job.scoring.missing == "mean" else 0.0
-        self._given = ~self._trained(file, guarded or guaranteed(job, file.name))
+        self._job, self._file, self._rows_file, self._order = job, file, rows_file, order
         self._run, self._purpose = run, purpose
         self._listed = purpose == SERVE or not job.joins_privately
         self._rules, self._width = job.alignment, len(file.data.id)
-        self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
-        self._place = {name: i for i, name in enumerate(self.rows.ids)}
-        self._limits = ScoreLimits.of(file)
         self._folder = folder
+        *_, mean, guarded, covered = folder.weights()
+        check_covered([] if covered else [file.name])
+        self._private = guarded or guaranteed(job, file.name)
+        self._parts = self._read()
+        shows_mean = job.scoring.missing == "mean" and not self._private
+        self._mean = round(mean, file.trust.score_decimals) if shows_mean else 0.0
+        self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
+        self._limits = ScoreLimits.of(file)
         folder.lock()  # one process writes here: a second one would break the sealed log
         try:
             self._audit = AuditLog(folder.path / "audit.jsonl")
         except StorageError:
             folder.release()
             raise
+
+    def _read(self) -> "_Parts":
+        """The party's part of every row in its file, as the file is now."""
+        file, name, order = self._file, self._rows_file, self._order
+        columns, weights, clip, *_ = self._folder.weights()
+        table = read_new_rows(self._job, file, name).table if order is None else _common(file, name, order)
+        rows = prepare_rows(file, table, preparation.load(self._folder.path))
+        if rows.columns != columns:
+            raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {name}.")
+        part = np.round(clip_rows(rows.matrix, clip) @ weights, file.trust.score_decimals)
+        given = ~_trained(self._job, file, rows, self._private)
+        return _Parts(rows, part, given, {text: i for i, text in enumerate(rows.ids)})
+
+    def refresh(self) -> None:
+        """Read the rows again: the file has changed.  Queries that are under way are answered from either."""
+        self._parts = self._read()
+        self._audit.note("rows read again", rows=self.count)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that can be scored."""
+        return self._parts.rows
 
     @property
     def ready(self) -> Ready:
@@ -90,9 +109,10 @@ class Scorer:
         """The parts of all rows, once the limits allow it and none of them was trained on."""
         if self._purpose != PREDICT:
             raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
-        if not self._given.all():
+        given = self._parts.given
+        if not given.all():
             raise PrivacyError(
-                f"only rows that were not trained on are scored. Found {int((~self._given).sum())} that were. Nothing "
+                f"only rows that were not trained on are scored. Found {int((~given).sum())} that were. Nothing "
                 "was scored. Take them out of the file, or set trust.score_training_rows = true in this party's file; "
                 "a party with a guarantee never scores them."
             )
@@ -104,7 +124,7 @@ class Scorer:
                 "trust.scores_per_id of one id, trust.max_scores of one run. Found one exceeded. Nothing was scored."
             )
         self._audit.note("scored", rows=len(self.rows.ids))
-        return Share(broadcast.round, self.part)
+        return Share(broadcast.round, self._parts.part)
 
     def look_up(self, queries: Sequence[Query]) -> list[Share]:
         """For each query the parts of its ids, and one number for each: 1 when it has no score here, for any reason.
@@ -123,9 +143,10 @@ class Scorer:
     def _looked_up(self, ids: Sequence[str], allowed: NDArray[np.bool_] | None) -> Share:
         if allowed is None:
             return Share(0, np.zeros(len(ids)), np.full(len(ids), LIMIT_REACHED))
-        at = np.array([self._place.get(name, -1) for name in ids])
-        given = (at >= 0) & allowed & self._given[at]
-        return Share(0, np.where(given, self.part[at], self._mean), np.where(given, 0.0, 1.0))
+        parts = self._parts
+        at = np.array([parts.place.get(name, -1) for name in ids])
+        given = (at >= 0) & allowed & parts.given[at]
+        return Share(0, np.where(given, parts.part[at], self._mean), np.where(given, 0.0, 1.0))
 
     def _normal(self, text: str) -> str:
         """An id as the rules of the job write it: what is one id there is counted as one."""
@@ -133,17 +154,6 @@ class Scorer:
 
     def load(self, run: str) -> None:
         raise ProtocolError(f"a batch is of one run. Found a request for run {run}.")
-
-    def _trained(self, file: PartyFile, private: bool) -> NDArray[np.bool_]:
-        """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
-        if file.trust.score_training_rows and not private:
-            return np.zeros(len(self.rows.ids), dtype=np.bool_)
-        table = read_training_rows(file)
-        if file.data.id:
-            known = {name.strip().casefold() for name in table.ids}
-            return np.array([name.strip().casefold() in known for name in self.rows.ids], dtype=np.bool_)
-        seen = {row.tobytes() for row in _dense_rows(prepare_rows(file, table, self.rows.prepared).matrix)}
-        return np.array([row.tobytes() in seen for row in _dense_rows(self.rows.matrix)], dtype=np.bool_)
 
     def receive(self, parcel: Parcel) -> Parcel:
         raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
@@ -159,6 +169,16 @@ class Scorer:
         self._limits.close()
         self._audit.close()
         self._folder.release()
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Rows, their rounded parts (N,), which of them may be scored (N,), and where each id stands."""
+
+    rows: Rows
+    part: Array
+    given: NDArray[np.bool_]
+    place: Mapping[str, int]
 
 
 class Scorers:
@@ -201,6 +221,12 @@ class Scorers:
                 self._scorers.pop(old).close()
             self._run = run
 
+    def refresh(self) -> None:
+        """Read the rows of every model again."""
+        with self._changing:
+            for scorer in self._scorers.values():
+                scorer.refresh()
+
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
         raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
 
@@ -231,3 +257,16 @@ def _dense_rows(matrix: Any) -> Iterator[Array]:
 def _common(file: PartyFile, name: str, order: Order) -> Table:
     """The rows of a file that were aligned, in the common order."""
     return read_file(file, name, distinct=False).pick(order.rows, order.ids)
+
+
+def _trained(job: Job, file: PartyFile, rows: Rows, private: bool) -> NDArray[np.bool_]:
+    """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
+    if file.trust.score_training_rows and not private:
+        return np.zeros(len(rows.ids), dtype=np.bool_)
+    if file.data.id:
+        texts = read_training_rows(file).ids if job.alignment is None else load_ids(job, file).texts
+        known = {text.strip().casefold() for text in texts}
+        return np.array([text.strip().casefold() in known for text in rows.ids], dtype=np.bool_)
+    table = read_training_rows(file)
+    seen = {row.tobytes() for row in _dense_rows(prepare_rows(file, table, rows.prepared).matrix)}
+    return np.array([row.tobytes() in seen for row in _dense_rows(rows.matrix)], dtype=np.bool_)

@@ -103,6 +103,11 @@ class Panel:
         self._hub.use_run(model.run)
         self.model = model
 
+    def refresh(self) -> None:
+        """Read the rows of the parties in this process again."""
+        for scorers in self._local.values():
+            scorers.refresh()
+
     def close(self) -> None:
         """End the threads of the local parties."""
         for queue in self._queues.values():

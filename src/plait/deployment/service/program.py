@@ -103,7 +103,7 @@ class _Service:
         self._progress.say(f"serving scores on {where}")
 
     async def _renew(self) -> None:
-        """Change to the newest finished run of the job, now and then, or at SIGHUP."""
+        """Change to the newest finished run of the job, now and then; at SIGHUP at once, and read the rows again."""
         told = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, told.set)
         while True:
@@ -112,9 +112,17 @@ class _Service:
             if told.is_set():
                 self._unusable.clear()
                 told.clear()
+                await self._read_again()
             newest = None if self._pinned else await asyncio.to_thread(self._newest)
             if newest is not None and not self._panel.absent:
                 await self._load(newest)
+
+    async def _read_again(self) -> None:
+        """Read this party's own rows again; the other parties are told in the same way where they run."""
+        try:
+            await asyncio.to_thread(self._panel.refresh)
+        except PlaitError as error:
+            self._progress.say(f"still the rows of before: {error}")
 
     def _newest(self) -> RunFolder | None:
         """A finished run that is newer than the one in use, and was not refused before."""

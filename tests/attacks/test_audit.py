@@ -28,6 +28,12 @@ def test_attack_12_every_fault_in_the_shipped_code_is_caught(mutation: Mutation)
     assert mutation.caught()
 
 
+def test_a_fault_that_is_itself_broken_counts_as_nothing_caught() -> None:
+    broken = Mutation("broken", "privacy.clipping:_finite", lambda f: lambda rows: rows.nonsense, PROBES[0][1])
+    with pytest.raises(AttributeError):
+        broken.caught()
+
+
 def test_there_are_enough_faults_and_each_is_undone() -> None:
     assert len({m.name for m in MUTATIONS}) == len(MUTATIONS) >= 25
     with MUTATIONS[0].applied():

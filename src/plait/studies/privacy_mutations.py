@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from plait.errors import PlaitError
 from plait.methods.private.pass_messages import Step
 from plait.privacy.accounting import Cost
 from plait.privacy.mechanisms.permanent import RecordStream
 from plait.privacy.noise import Keystream
+from plait.studies import privacy_noise_probes as noise_probes
 from plait.studies import privacy_probes as probes
 
 Probe = Callable[[], bool]
 
 PROBES: tuple[tuple[str, Probe], ...] = (
-    ("the whole private pass: noise against independent sensitivities", probes.one_pass),
-    ("rows that count less: slopes within their bound", probes.weighted_rows),
-    ("noisy shares", probes.noisy_shares),
+    ("the whole private pass: noise against independent sensitivities", noise_probes.one_pass),
+    ("rows that count less: slopes within their bound", noise_probes.weighted_rows),
+    ("noisy shares", noise_probes.noisy_shares),
     ("one account for the same people", probes.one_account),
     ("the newest ledger, with its key", probes.newest_ledger),
     ("permanent labels", probes.permanent_labels),
@@ -42,11 +44,11 @@ class Mutation:
     probe: Probe
 
     def caught(self) -> bool:
-        """Whether the probe fails, or cannot even run, with the fault in place."""
+        """Whether the probe fails, or plait refuses, with the fault in place; any other error is one of the fault's own."""
         with self.applied():
             try:
                 return not self.probe()
-            except Exception:
+            except (PlaitError, ArithmeticError, AssertionError):
                 return True
 
     @contextmanager
@@ -128,40 +130,42 @@ def _clean_cache(original: Any) -> Any:
 
 _PRIVACY = "privacy.mechanisms"
 MUTATIONS: tuple[Mutation, ...] = (
-    Mutation("half the noise", "privacy.noise:discrete_gaussian", lambda f: lambda *a: f(*a) // 2, probes.one_pass),
-    Mutation("no clip of rows", "privacy.clipping:ClippedRows.of", _unclipped, probes.one_pass),
+    Mutation("half the noise", "privacy.noise:discrete_gaussian", lambda f: lambda *a: f(*a) // 2,
+             noise_probes.one_pass),
+    Mutation("no clip of rows", "privacy.clipping:ClippedRows.of", _unclipped, noise_probes.one_pass),
     Mutation("no clip of slopes", f"{_PRIVACY}.releases:NoisyGradient.value",
-             lambda f: lambda self, rows, q: rows.adjoint(q / self.bound), probes.one_pass),
+             lambda f: lambda self, rows, q: rows.adjoint(q / self.bound), noise_probes.one_pass),
     Mutation("the adjacency factor forgotten", "privacy.clipping:Adjacency.factor", _property(lambda s: 1.0),
-             probes.one_pass),
-    Mutation("an un-noised Gram matrix", f"{_PRIVACY}.releases:NoisyGram.release", _clean, probes.one_pass),
+             noise_probes.one_pass),
+    Mutation("an un-noised Gram matrix", f"{_PRIVACY}.releases:NoisyGram.release", _clean, noise_probes.one_pass),
     Mutation("half the noise beside the diagonal", f"{_PRIVACY}.releases:NoisyGram._noisy", _halved_beside,
-             probes.one_pass),
+             noise_probes.one_pass),
     Mutation("rows that count more than their bound allows", f"{_PRIVACY}.helper_fit:Lesson.gradient_bound",
-             lambda f: lambda self, clip: 0.5 * f(self, clip), probes.weighted_rows),
+             lambda f: lambda self, clip: 0.5 * f(self, clip), noise_probes.weighted_rows),
     Mutation("slopes that are not clipped beside the margin", f"{_PRIVACY}.releases:NoisyGradient.value",
-             lambda f: lambda self, rows, q: rows.adjoint(q / self.bound), probes.weighted_rows),
-    Mutation("un-noised gradients", f"{_PRIVACY}.releases:NoisyGradient.release", _clean, probes.one_pass),
-    Mutation("un-noised scores", f"{_PRIVACY}.releases:NoisyScores.release", _clean, probes.one_pass),
-    Mutation("an un-noised sketch", f"{_PRIVACY}.releases:NoisySketch.release", _clean, probes.one_pass),
+             lambda f: lambda self, rows, q: rows.adjoint(q / self.bound), noise_probes.weighted_rows),
+    Mutation("un-noised gradients", f"{_PRIVACY}.releases:NoisyGradient.release", _clean, noise_probes.one_pass),
+    Mutation("un-noised scores", f"{_PRIVACY}.releases:NoisyScores.release", _clean, noise_probes.one_pass),
+    Mutation("an un-noised sketch", f"{_PRIVACY}.releases:NoisySketch.release", _clean, noise_probes.one_pass),
     Mutation("scores that are not clipped", f"{_PRIVACY}.releases:NoisyScores.value",
-             lambda f: lambda self, rows, x: rows.forward(x / self.bound), probes.one_pass),
+             lambda f: lambda self, rows, x: rows.forward(x / self.bound), noise_probes.one_pass),
     Mutation("noise for a smaller unit", f"{_PRIVACY}.releases:NoisyRelease._noisy",
-             lambda f: lambda self, v, s: (v + 0.5 * (self.grid.noisy(v, s) - v)) * self.unit, probes.one_pass),
+             lambda f: lambda self, v, s: (v + 0.5 * (self.grid.noisy(v, s) - v)) * self.unit, noise_probes.one_pass),
     Mutation("one noise for all releases", "privacy.noise:KeyedNoise.stream",
-             lambda f: lambda self, release: Keystream(self.secret), probes.one_pass),
+             lambda f: lambda self, release: Keystream(self.secret), noise_probes.one_pass),
     Mutation("gradients charged as if rows were blanked", f"{_PRIVACY}.joint_sensitivity:Joint._shift_square",
-             lambda f: lambda self, k: k / self.gradient.grid.sigma**2 + 1 / self.gram.grid.sigma**2, probes.one_pass),
+             lambda f: lambda self, k: sum(g.precision for g in self.gradients[:k]) + self.gram.precision,
+             noise_probes.one_pass),
     Mutation("a sketch for half its sensitivity", f"{_PRIVACY}.releases:_sketch_sensitivity", _constant(0.5),
-             probes.one_pass),
+             noise_probes.one_pass),
     Mutation("a plan for twice the epsilon", f"{_PRIVACY}.recommended:_largest",
-             lambda f: lambda build, e, d: f(build, 2 * e, d), probes.one_pass),
+             lambda f: lambda build, e, d: f(build, 2 * e, d), noise_probes.one_pass),
     Mutation("MechanismA: half the sensitivity", f"{_PRIVACY}.noisy_admm:MechanismA.sensitivity", _scaled(0.5),
-             probes.noisy_shares),
+             noise_probes.noisy_shares),
     Mutation("MechanismA: a round asked for twice", "methods.private.noisy_shares:AdmmSide._target",
-             lambda f: lambda self, state, b: state.released - b.vector, probes.noisy_shares),
+             lambda f: lambda self, state, b: state.released - b.vector, noise_probes.noisy_shares),
     Mutation("MechanismA: goes on from the clean share", "methods.private.noisy_shares:AdmmSide.respond", _clean_cache,
-             probes.noisy_shares),
+             noise_probes.noisy_shares),
     Mutation("a budget that covers everything", "privacy.ledger.ledger:Budget.covers", _constant(True),
              probes.one_account),
     Mutation("an uncharged second release", "privacy.ledger.ledger:Ledger.reserve", _uncharged_second,

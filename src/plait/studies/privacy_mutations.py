@@ -44,7 +44,7 @@ class Mutation:
     probe: Probe
 
     def caught(self) -> bool:
-        """Whether the probe fails, or plait refuses, with the fault in place; any other error is one of the fault's own."""
+        """Whether the probe fails, or plait refuses, with the fault in place; other errors are the fault's own."""
         with self.applied():
             try:
                 return not self.probe()

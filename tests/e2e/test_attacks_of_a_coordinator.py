@@ -157,6 +157,7 @@ def test_a_share_of_a_single_column_is_not_sent(jobs: JobMaker) -> None:
 @pytest.mark.parametrize("name", ["/tmp/elsewhere", "../../elsewhere", "..", "a\0b", "20260101-120000-0a1b2c/../x", ""])
 def test_a_run_named_by_a_path_is_refused_and_nothing_is_written(jobs: JobMaker, name: str) -> None:
     job = jobs(**L1)
+    (job.folder / "runs").mkdir()
     before = {path for path in job.folder.rglob("*") if path.name != "shop.log"}
     text = json.dumps({"type": "Welcome", "run": name, "key": hostile.KEY, "phase": "fit", "alignment": ""}).encode()
     said = attacked(job, lambda talk: None, raw_welcome=pack(Kind.CONTROL, 0, [text]))

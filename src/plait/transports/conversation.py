@@ -255,7 +255,7 @@ class Conversation:
                 raise CertificateError(
                     "this party and the coordinator must have certificates of the same authority, valid now, and the "
                     f"coordinator's must carry its name. Found that TLS refuses: {details}. Compare the fingerprints "
-                    "of ca.crt with the label party: `plait cert show`."
+                    "of ca.crt with the label party (`plait cert show`), or correct the clock."
                 ) from None
             nobody = _NOBODY in details.lower()
             raise Again("no program answers at its address yet" if nobody else details) from None

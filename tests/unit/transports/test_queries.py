@@ -1,0 +1,116 @@
+"""Many queries at once: who is there, what is answered, and what happens to the rest."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from plait.errors import MissingPartyError, PrivacyError, ProtocolError
+from plait.messages import Share
+from plait.transports import handshake
+from plait.transports.frames import frames
+from plait.transports.handshake import Alive, Finished, Load, Query
+from plait.transports.law import QueryLaw
+from plait.transports.queries import QueryDesk, QueryQueue
+
+RUN = "20260101-120000-0a1b2c"
+
+
+def share(*numbers: float) -> Share:
+    return Share(0, np.array(numbers), np.zeros(len(numbers)))
+
+
+def test_answers_find_their_questions_in_any_order() -> None:
+    desk, session = QueryDesk("shop"), object()
+    desk.sit(session, 0)
+    futures = [desk.ask(Query([str(i)])) for i in range(3)]
+    asked = [desk.next_question(session) for _ in range(3)]
+    for number, item in reversed(asked):  # type: ignore[misc, union-attr]
+        desk.hear(number, share(float(item.ids[0])))
+    assert [float(f.result(0).vector[0]) for f in futures] == [0.0, 1.0, 2.0]  # type: ignore[index]
+
+
+def test_what_is_under_way_fails_at_once_when_the_party_leaves() -> None:
+    desk, session = QueryDesk("shop"), object()
+    with pytest.raises(MissingPartyError, match="shop"):
+        desk.ask(Query(["a"]))
+    desk.sit(session, 0)
+    future = desk.ask(Query(["a"]))
+    desk.leave(session)
+    with pytest.raises(MissingPartyError):
+        future.result(0)
+    assert not desk.present
+
+
+def test_a_silent_party_counts_as_away_until_it_is_heard_again() -> None:
+    desk, session = QueryDesk("shop", silence=0.05), object()
+    desk.sit(session, 0)
+    assert desk.present
+    threading.Event().wait(0.06)
+    assert desk.connected
+    assert not desk.present
+    desk.hear(99, Alive())
+    assert desk.present
+
+
+def test_a_sign_of_life_is_asked_for_when_there_is_nothing_else() -> None:
+    desk, session = QueryDesk("shop"), object()
+    desk.sit(session, 0)
+    asked = desk.next_question(session)
+    assert isinstance(asked, tuple)
+    assert asked[1] == Alive()
+    desk.finish(Finished(True, "done", {}))
+    assert desk.next_question(session) == Finished(True, "done", {})
+
+
+def test_a_queue_answers_all_that_wait_in_one_go_and_fails_them_together() -> None:
+    begun, go = threading.Event(), threading.Event()
+    sizes = []
+
+    def look_up(queries: Sequence[Query]) -> list[Share]:
+        begun.set()
+        go.wait(10)
+        sizes.append(len(queries))
+        if any("bad" in query.ids for query in queries):
+            raise PrivacyError("no")
+        return [share(float(len(query.ids[0]))) for query in queries]
+
+    queue = QueryQueue(look_up)
+    first = queue.ask(Query(["a"]))
+    assert begun.wait(10)
+    others = [queue.ask(Query(["b" * n])) for n in range(1, 6)]
+    go.set()
+    assert float(first.result(10).vector[0]) == 1.0  # type: ignore[index]
+    assert [float(f.result(10).vector[0]) for f in others] == [1.0, 2.0, 3.0, 4.0, 5.0]  # type: ignore[index]
+    assert sizes == [1, 5]
+    with pytest.raises(PrivacyError):
+        queue.ask(Query(["bad"])).result(10)
+    queue.close()
+
+
+def test_the_law_takes_answers_to_what_was_asked_and_nothing_else() -> None:
+    law = QueryLaw("shop")
+    law.expect(1, Query(["a", "b"]))
+    law.expect(2, Load(RUN))
+    law.expect(3, Alive())
+    (two,) = frames(share(1.0, 2.0), 1)
+    found = law.read(two)
+    assert isinstance(found, tuple)
+    assert found[0] == 1
+    assert law.read(handshake.encode(Load(RUN), 2)) == (2, Load(RUN))
+    for wrong in (
+        two,  # twice
+        next(iter(frames(share(1.0), 7))),  # never asked
+        handshake.encode(Load(RUN), 3),
+        handshake.encode(Alive(), 9),
+        handshake.encode(Query(["a"]), 3),
+    ):
+        with pytest.raises(ProtocolError):
+            law.read(wrong)
+    law.expect(4, Query(["a", "b"]))
+    with pytest.raises(ProtocolError):
+        law.read(next(iter(frames(share(1.0, 2.0, 3.0), 4))))
+    law.expect(5, Load(RUN))
+    with pytest.raises(ProtocolError):
+        law.read(handshake.encode(Load("20260101-120000-ffffff"), 5))

@@ -99,6 +99,7 @@ record = false                   # true: keep every message in full, for `plait 
 # table = "people"               # the table's name: all its rows, columns and versions have one account
 # ledger = "ledgers"             # the ledgers and the secret of the noise: nobody else may read or write there
 # ledger_witness = ""            # a folder, best on another disk, that mirrors how far the ledgers have come
+# public_weights = false         # true: the column data.weight does not depend on the labels
 # test_noise = 0                 # a seed, for tests only: whoever knows it can remove the noise
 
 [network]

@@ -15,7 +15,8 @@ from plait._types import Array
 from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
 from plait.data.tables import keyed_digest
-from plait.deployment.align import CoordinatorAlignment, PartyAlignment, local_alignments, missing_from
+from plait.deployment.align import CoordinatorAlignment, local_alignments, missing_from
+from plait.deployment.align_party import PartyAlignment
 from plait.deployment.alignment_folder import choose_alignment
 from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Listen

@@ -6,7 +6,7 @@ from typing import Any, cast
 from plait._threads import blas_threads
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
-from plait.deployment.align import ALIGN, AligningParty, OpenAlignment, PartyAlignment
+from plait.deployment.align_party import ALIGN, AligningParty, OpenAlignment, PartyAlignment
 from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Dial, link
 from plait.deployment.job_file import Job, PartyFile

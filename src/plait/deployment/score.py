@@ -13,7 +13,8 @@ from plait._names import check_run
 from plait._version import __version__
 from plait.alignment.aligner import Consent, agree
 from plait.data.tables import keyed_digest
-from plait.deployment.align import ALIGN, CoordinatorAlignment, OpenAlignment, PartyAlignment, missing_from
+from plait.deployment.align import CoordinatorAlignment, missing_from
+from plait.deployment.align_party import ALIGN, OpenAlignment, PartyAlignment
 from plait.deployment.alignment_folder import choose_alignment
 from plait.deployment.endpoints import Dial, Listen, link
 from plait.deployment.job_file import Job, PartyFile

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from plait.alignment.aligner import agree
-from plait.deployment.align import PartyAlignment, align
+from plait.deployment.align import align
+from plait.deployment.align_party import PartyAlignment
 from plait.deployment.alignment_folder import find_alignment, is_usable
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.progress import Silent

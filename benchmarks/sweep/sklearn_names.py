@@ -32,7 +32,9 @@ class Lacking(Exception):
 
 
 def _total(weights: Any, rows: int) -> float:
-    return float(rows if weights is None else np.sum(np.broadcast_to(np.asarray(weights, dtype=float), (rows,))))
+    if weights is None or np.ndim(weights) > 1:  # plait says what is wrong with a table of weights
+        return float(rows)
+    return float(np.sum(np.broadcast_to(np.asarray(weights, dtype=float), (rows,))))
 
 
 def _train(model: Any, vertical: Any, X: Any, y: Any, sample_weight: Any) -> Any:

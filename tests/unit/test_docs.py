@@ -63,3 +63,14 @@ def test_every_setting_and_every_command_stands_in_the_reference() -> None:
     commands = (ROOT / "docs" / "cli.md").read_text()
     for command in ("cert init", "cert request", "cert sign", "privacy calibrate", "privacy preview", "fit"):
         assert f"## plait {command}\n" in commands
+
+
+def test_every_page_stands_in_a_table_of_contents_of_the_site() -> None:
+    docs = ROOT / "docs"
+    pages = [p for p in docs.rglob("*.md") if not {"_build", "gallery", "api"} & set(p.relative_to(docs).parts)]
+    listed = {docs / "index.md"}
+    for page in pages:
+        for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(), re.DOTALL):
+            names = [line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")]
+            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
+    assert sorted(str(p.relative_to(docs)) for p in pages if p not in listed) == []

@@ -143,7 +143,8 @@ def _noise_of_pass(
     row, column = np.triu_indices(rows.shape[1])
     gram = released["Gram"][0] - ((rows * curvature[:, None]).T @ rows)[row, column]
     noise = {"Gram": [gram[row == column], gram[row < column]], "gradient": []}
-    newton = NoisyNewton.of(plan.gram.full(released["Gram"][0]), plan.gram.sigma, float(curvature.sum()))
+    full = plan.gram.full(released["Gram"][0])
+    newton = NoisyNewton.of(full, plan.gram.sigma, float(curvature.sum()), not plan.sketch_mu)
     state = newton.start()
     for found, query in zip(released["gradient"], plan.gradients, strict=True):
         noise["gradient"].append(found - rows.T @ slopes(rows @ state.weights))

@@ -137,7 +137,8 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     triangle = book.draw(
         0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream), name
     )
-    newton = NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma, float(curvature.sum()))
+    gram, alone = plan.gram.full(triangle), not plan.sketch_mu
+    newton = NoisyNewton.of(gram, plan.gram.sigma, float(curvature.sum()), alone)
     state = newton.start()
     for k, query in enumerate(plan.gradients, start=1):
         slopes = lesson.slopes(rows.forward(state.weights))

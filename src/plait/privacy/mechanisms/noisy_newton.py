@@ -39,7 +39,8 @@ Floats = NDArray[np.float64]
 STRONG = 2.0  # variance of a party's score between rows, in squared logits, where it has something to say
 WEAK = 0.05  # the same where it has little to say: a fortieth
 SPARSE = 3.0  # largest W / trace H: in rows that are mostly zeros, weights that make the score vary would be huge
-LIKELY = 0.95  # probability of STRONG before anything is seen: parties are asked because they have something to say
+LIKELY = 0.95  # probability of STRONG before anything is seen: a helper is asked because it has something to say
+LIKELY_OF_SEVERAL = 0.5  # the same where there are several helpers: one may bring all that the others have to say
 FLOOR = 0.4
 """The floor of eigenvalues in units of sigma sqrt(d); noise alone has eigenvalues up to 2 sigma sqrt(d)."""
 LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 / sigma^2 is then still a finite number
@@ -61,13 +62,18 @@ class NoisyNewton:
     values: Floats
     vectors: Floats
     unit: float
+    likely: float
 
     @classmethod
-    def of(cls, hessian: Floats, sigma: float, curvature: float) -> "NoisyNewton":
-        """From a Hessian with noise sigma on its diagonal, and the sum of the rows' curvatures."""
+    def of(cls, hessian: Floats, sigma: float, curvature: float, alone: bool = True) -> "NoisyNewton":
+        """From a Hessian with noise sigma on its diagonal, and the sum of the rows' curvatures.
+
+        `alone` where there is no other helper.
+        """
         found, vectors = np.linalg.eigh(hessian)
         values = _cleaned(found, sigma / math.sqrt(2))
-        return cls(values, vectors, min(SPARSE, curvature / float(values.sum())))
+        likely = LIKELY if alone else LIKELY_OF_SEVERAL
+        return cls(values, vectors, min(SPARSE, curvature / float(values.sum())), likely)
 
     def start(self) -> NewtonState:
         zero = np.zeros(self.values.size)
@@ -95,7 +101,7 @@ class NoisyNewton:
         """f (d,): what is kept of an average with this variance, the mean over both priors."""
         signal = np.outer([STRONG, WEAK], self.unit * self.values**2)
         spread = signal + variance
-        evidence = np.log([LIKELY, 1 - LIKELY]) - np.sum(np.log(spread) + average**2 / spread, axis=1) / 2
+        evidence = np.log([self.likely, 1 - self.likely]) - np.sum(np.log(spread) + average**2 / spread, axis=1) / 2
         chance = np.exp(evidence - evidence.max())
         kept: Floats = chance / chance.sum() @ (signal / spread)
         return np.maximum(kept, np.finfo(float).tiny)

@@ -29,10 +29,11 @@ from plait.problem.losses import Huber, Logistic, Squared
 from plait.problem.penalties import L2
 from plait.studies.privacy_probes import refused
 
-ROWS, WIDTH = 400, 60  # enough numbers in every release to know its noise to a few per cent
+ROWS, WIDTH = 400, 120  # enough numbers in every release to know its noise to a few per cent
 
 _TOO_LITTLE = 0.85  # of the noise that is needed: below it, chance explains the measured noise no longer
 
+_SHORT = 0.9  # the same for a whole pass, whose thousands of numbers tell its noise to two per cent
 _TOO_FAR = 8.0  # standard deviations: no draw of these probes lies further out
 
 
@@ -67,7 +68,7 @@ def one_pass() -> bool:
     Gradients move by 2 B, the Gram matrix beside them is free while C <= A / 2, scores and sketch move by 2 B.
     """
     rng = np.random.default_rng(1)
-    lesson = Lesson(Squared(), 3 * rng.standard_normal(ROWS), np.zeros(ROWS), np.ones(ROWS))
+    lesson = Lesson(Squared(), 30 * rng.standard_normal(ROWS), np.zeros(ROWS), np.ones(ROWS))
     return _enough_noise(lesson, lambda z: np.clip(z - lesson.labels, -0.5, 0.5), 0.5, 1.0)
 
 
@@ -115,7 +116,7 @@ def _enough_noise(lesson: Lesson, slopes: Callable[[Array], Array], bound: float
     independent = _other_words() and abs(np.corrcoef(noise["gradient"][0], noise["gradient"][1])[0, 1]) < 0.9
     free = gram <= gradients / 2 / _TOO_LITTLE**2
     paid = sum(account.costs, Cost()).mu <= stated * (1 + 1e-6)
-    return bool(independent and free and paid and math.sqrt(4 * gradients + rest) <= stated / _TOO_LITTLE)
+    return bool(independent and free and paid and math.sqrt(4 * gradients + rest) <= stated / _SHORT)
 
 
 def _other_words() -> bool:
@@ -155,8 +156,13 @@ def _noise_of_pass(
     clean = np.bincount(layout.bucket, layout.sign * told, layout.buckets)
     noise["sketch"] = [(released["sketch"][0][:-1] - clean) / bound]
     scores, sketch = 2 * (plan.scores or plan.gram).sigma, plan.sketch(layout.buckets, 1.0).sigma
-    limits = {"Gram": plan.gram.sigma, "gradient": plan.gradients[0].sigma, "scores": scores, "sketch": sketch}
-    near = all(np.abs(np.concatenate(parts)).max() < _TOO_FAR * limits[name] for name, parts in noise.items())
+    gradients = [g.sigma for g in plan.gradients]
+    sigma = {"Gram": [plan.gram.sigma] * 2, "gradient": gradients, "scores": [scores], "sketch": [sketch]}
+    near = all(
+        np.abs(part).max() < _TOO_FAR * limit
+        for name, parts in noise.items()
+        for part, limit in zip(parts, sigma[name], strict=True)
+    )
     return noise if near else None
 
 

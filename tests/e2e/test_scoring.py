@@ -4,6 +4,7 @@ import json
 import signal
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from .conftest import Job
 
 
 @pytest.fixture
-def trained(tmp_path: Path) -> Job:
+def trained(tmp_path: Path) -> Iterator[Job]:
     """The example job, trained in a simulation."""
     from plait.cli.run import fit
 
@@ -29,7 +30,11 @@ def trained(tmp_path: Path) -> Job:
     path.write_text(path.read_text().replace("7443", str(free_port())))
     throw_away_certificates(read_job(path), Folder(folder / "certs"))
     fit(path)
-    return Job(folder, ("bank", "shop"), "bank")
+    job = Job(folder, ("bank", "shop"), "bank")
+    yield job
+    for program in job.programs.values():
+        program.kill()
+        program.wait()
 
 
 def pooled_scores(job: Job, suffix: str) -> tuple[list[str], np.ndarray]:

@@ -91,8 +91,12 @@ class Terms:
             )
 
     def check_free(self, desk: Desk) -> None:
-        """Refuse, for now, a party that is here already, or that is early for the phase that follows."""
-        if desk.connected:
+        """Refuse, for now, a party that is here already, or that is early for the phase that follows.
+
+        One that owes an answer for long may be the same program behind a line that broke unnoticed: it takes its own
+        place again.  A second program never gets so far, because the run folder of the first one is locked.
+        """
+        if desk.connected and not desk.lost:
             raise Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
         if desk.told and self.phase:
             raise Refusal(

@@ -12,6 +12,8 @@ from plait.transports.handshake import Finished
 Item = Broadcast | Parcel
 Answer = Share | Parcel
 
+_LOST = 5.0  # seconds without an answer after which a party that calls anew is believed that its line is broken
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -105,6 +107,11 @@ class Desk:
             self.failure = None  # who has come back can go on: a service outlives a party's full disk
             self.seen = self._asked = time.monotonic()
             self.changed.notify_all()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the party's connection may be one that nobody told us has broken: it owes an answer for long."""
+        return self.connected and self.silent() > _LOST
 
     def _missed(self) -> Ask | None:
         """The oldest request that the party must be asked again, before the pending one, because it has forgotten it.

@@ -283,7 +283,7 @@ class Hub:
 
     def _seat(self, desk: Desk, session: object, ready: Ready) -> None:
         with desk.changed:
-            if desk.connected:
+            if desk.connected and not desk.lost:
                 raise Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
             try:
                 desk.sit(session, ready.last)

@@ -110,7 +110,7 @@ class Stage:
         control = self.control(name)
         for word in ("held", "go"):
             (control / word).unlink(missing_ok=True)
-        targets = _SERVED if self.phase == "serving" else _TARGETS
+        targets = _SERVED if self.phase in ("scoring", "serving") else _TARGETS
         held = [str(control), targets[role], str(moment or 1_000_000)]
         command = [sys.executable, "-m", "tests.faults.held", *held, *self.command(name, fresh)]
         with (self.folder / f"{as_ or name}.log").open("ab") as log:

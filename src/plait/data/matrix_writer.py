@@ -10,7 +10,7 @@ from plait.data.disk_matrix import DiskWriter
 from plait.data.memory import IN_MEMORY, Room
 from plait.problem.row_blocks import row_slices
 
-_FIRST_BYTES = 8 << 20  # what is allocated at first where the number of rows is not known
+_FIRST_BYTES = 2 << 20  # 2 MiB: what is allocated at first where the number of rows is not known
 _GROWTH = 8  # each time by an eighth: the system moves such large blocks without copying, and little is left unused
 
 

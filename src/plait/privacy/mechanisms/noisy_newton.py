@@ -40,7 +40,7 @@ STRONG = 2.0  # variance of a party's score between rows, in squared logits, whe
 WEAK = 0.05  # the same where it has little to say: a fortieth
 SPARSE = 3.0  # largest W / trace H: in rows that are mostly zeros, weights that make the score vary would be huge
 LIKELY = 0.95  # probability of STRONG before anything is seen: a helper is asked because it has something to say
-LIKELY_OF_SEVERAL = 0.5  # the same where there are several helpers: one may bring all that the others have to say
+LIKELY_OF_SEVERAL = 0.8  # the same where there are several helpers: one may bring all that the others have to say
 FLOOR = 0.4
 """The floor of eigenvalues in units of sigma sqrt(d); noise alone has eigenvalues up to 2 sigma sqrt(d)."""
 LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 / sigma^2 is then still a finite number

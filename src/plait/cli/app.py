@@ -70,5 +70,6 @@ def version() -> None:
 
 def main() -> None:
     """The entry point of the `plait` command."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve gigabytes, and give little back
     os.umask(0o077)  # whatever a command writes is for its owner alone
     run_commands(app)

@@ -55,7 +55,8 @@ class Rows:
         heading = [sp.issparse(self.matrix), self.matrix.shape, self.columns, str(self.matrix.dtype)]
         seal = blake3(json.dumps(heading).encode() + b"".join(digests))
         for start in range(0, len(self.ids), 10_000):
-            seal.update(Texts.of(self.ids[start : start + 10_000]).framed())
+            part = self.ids[start : start + 10_000]
+            seal.update((part if isinstance(part, Texts) else Texts.of(part)).framed())
         return int.from_bytes(seal.digest(length=8), "little") >> 1
 
 

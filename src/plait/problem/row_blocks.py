@@ -37,6 +37,11 @@ def row_slices(rows: int, columns: int, stored: int | None = None) -> list[slice
     return [slice(*ends) for ends in pairwise(rows * i // count for i in range(count + 1))]
 
 
+def vector_slices(rows: int) -> list[slice]:
+    """The parts in which vectors of one number per row are worked on, so that temporaries stay small."""
+    return row_slices(rows, 1)
+
+
 def grouped(blocks: Sequence[slice]) -> list[Sequence[slice]]:
     """Consecutive blocks that are added up one after the other; groups are worked on side by side."""
     count = min(len(blocks), _MOST_GROUPS)

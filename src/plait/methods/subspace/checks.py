@@ -11,6 +11,7 @@ from plait.errors import ProtocolError
 from plait.messages import Broadcast, Form
 from plait.methods.base import Block
 from plait.problem.losses import Hinge, Logistic, SquaredHinge
+from plait.problem.row_blocks import vector_slices
 
 _HEAD = 7  # scalars before the coefficients
 _MOST_MEMORY = 4096  # steps that a coordinator may minimise over
@@ -44,7 +45,8 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
     """Raise ProtocolError unless g (N,) can be the gradient of the job's loss, after the first one."""
     slope = block.loss.slope()
     room = (step or 0.0) + _ROUNDING * float(block.weights.max()) * (1.0 if slope is None else slope)
-    if slope is not None and bool((np.abs(g) > block.weights * slope + room).any()):
+    parts = vector_slices(g.size)
+    if slope is not None and any((np.abs(g[rows]) > block.weights[rows] * slope + room).any() for rows in parts):
         raise ProtocolError(
             f"a gradient of {type(block.loss).__name__} is at most {slope:g} per record, times its "
             "weight. Found a larger "
@@ -53,7 +55,7 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
     if (
         first is not None
         and isinstance(block.loss, _STEADY)
-        and bool((np.minimum(g * np.sign(first), 0) < -room).any())
+        and any((np.minimum(g[rows] * np.sign(first[rows]), 0) < -room).any() for rows in parts)
     ):
         raise ProtocolError(
             f"a gradient of {type(block.loss).__name__} keeps the signs of the labels. Found one that changed. The "

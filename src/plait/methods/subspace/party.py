@@ -13,6 +13,7 @@ from plait.methods.subspace.direction import Others, newton_direction, proximal_
 from plait.methods.subspace.messages import FAR, NO_BOUND, Model, Orders, Report
 from plait.problem.losses import Seen
 from plait.problem.penalties import Parabola
+from plait.problem.row_blocks import vector_slices
 
 MODELS = 6
 """Parabolas of a penalty with kinks: centred at x and at x + d, kinks rounded more and less."""
@@ -66,7 +67,9 @@ class SubspaceParty(PartySide):
     def __init__(self, block: Block) -> None:
         self.block = block
         self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
-        self.per_sample = np.where(block.weights > 0, block.weights, 1.0)
+        self.per_sample = (
+            block.weights if bool(block.weights.min() > 0) else np.where(block.weights > 0, block.weights, 1)
+        )
         self._inverse: Curvature | None = None
         self._memo: list[tuple[Array, Seen]] = []
 
@@ -124,7 +127,9 @@ class SubspaceParty(PartySide):
         )
         first = g if state.first is None else state.first
         image = features.forward(direction)
-        state = replace(state, direction=direction, image=image, first=first, last=g, rounds=state.rounds + 1)
+        state = replace(state, direction=direction, first=first, last=first, rounds=state.rounds + 1)
+        if self.others_kept:  # else so many samples that vectors which only show the others' moves take too much memory
+            state = replace(state, image=image, last=g)
         return state, Share(broadcast.round, image, report.raised(unknown).pack())
 
     def arrived(self, state: PartyState, vector: Array) -> PartyState:
@@ -147,9 +152,12 @@ class SubspaceParty(PartySide):
 
     def _weights(self, state: PartyState, orders: Orders, g: Array) -> Array:
         """The loss's curvature at every sample (N,), weighted, as the gradient shows it."""
-        curvature = self._seen(g, state.first if state.first is not None else g, orders.start).curvature
+        curvature = self._seen_curvature(g, state.first if state.first is not None else g, orders.start)
         floor = max(_CURVATURE_FLOOR * float(curvature.mean()), 1e-300 if self.block.loss.smooth else _KINK_FLOOR)
-        return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
+        weights = np.maximum(curvature, floor, out=curvature if not self.others_kept else None)
+        for rows in vector_slices(weights.size):
+            weights[rows] *= orders.stiffness * self.block.weights[rows]
+        return weights
 
     def _direction(
         self, state: PartyState, orders: Orders, w: Array, gradient: Array, others: Others
@@ -212,6 +220,15 @@ class SubspaceParty(PartySide):
         if past > len(state.owns):
             return self.block.features.forward(step)
         return coefficients[:-1] @ state.owns[len(state.owns) - past :] + coefficients[-1] * state.image
+
+    def _seen_curvature(self, g: Array, first: Array, start: float) -> Array:
+        """The curvature (N,) that g shows; where nothing else of it is wanted, a part of the rows at a time."""
+        if self.others_kept:
+            return self._seen(g, first, start).curvature
+        found, each = np.empty_like(g), self.per_sample
+        for rows in vector_slices(g.size):
+            found[rows] = self.block.loss.seen(g[rows] / each[rows], first[rows] / each[rows], start).curvature
+        return found
 
     def _seen(self, g: Array, first: Array, start: float) -> Seen:
         """What g shows; the last two are remembered, as each is asked for in two rounds."""

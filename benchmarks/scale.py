@@ -1,0 +1,229 @@
+"""Tables beyond memory: reading, and training with the table in memory, on disk under a memory limit, and on Ray.
+
+    python -m benchmarks.scale [--rows 20000000] [--folder DIR] [--only read|train|growth]
+
+The data are made outside of the repository, in a temporary folder, and removed afterwards.  Training runs as real
+processes over mutual TLS: the label party (2 columns), and a party with 50 columns of float32 in Parquet files.  The
+limit on the latter is enforced by the kernel (RLIMIT_DATA: all private writable memory), so a process that wants more
+fails.  Results go to benchmarks/results/scale.json with the configuration and the machine.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from benchmarks.environment import environment
+from plait.deployment.job_file import read_job
+from plait.deployment.processes import free_port, throw_away_certificates
+from plait.transports.certificates import Folder
+
+COLUMNS = 50
+FILE_ROWS = 1_000_000  # rows of a Parquet file
+LIMIT = 1_500_000_000  # bytes that the party's process may take
+RESULTS = Path(__file__).with_name("results") / "scale.json"
+JOB = """format = 1
+name = "scale"
+parties = ["bank", "shop"]
+[coordinator]
+name = "bank"
+address = "127.0.0.1:{port}"
+[model]
+penalty = {{ name = "l2", alpha = 1e-4 }}
+[stopping]
+tol = 1e-4
+[run]
+precision = "float32"
+"""
+TRUST = "[trust]\naccept_labels_shown = true\naccept_scores_shown = true\n"
+SHOP = {
+    "memory": 'numbers = "float32"',
+    "disk": f'numbers = "float32"\nmemory = "{LIMIT / 1e9:g} GB"',
+    "ray": 'numbers = "float32"\n[cluster]\nengine = "ray"\nworkers = 2',
+}
+
+
+def make_tables(folder: Path, rows: int) -> None:
+    """The shop's columns as a folder of Parquet files, and the bank's with the label."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal(COLUMNS).astype(np.float32) / np.sqrt(COLUMNS)
+    (folder / "shop").mkdir(parents=True)
+    (folder / "bank").mkdir()
+    for i, start in enumerate(range(0, rows, FILE_ROWS)):
+        count = min(FILE_ROWS, rows - start)
+        x = rng.standard_normal((count, COLUMNS), dtype=np.float32)
+        own = rng.standard_normal((count, 2), dtype=np.float32)
+        y = x @ weights + own[:, 0] + rng.logistic(size=count) > 0
+        shop = pa.table({f"x{j}": x[:, j] for j in range(COLUMNS)})
+        bank = pa.table({"a": own[:, 0], "b": own[:, 1], "y": y.astype(np.float32)})
+        parquet.write_table(shop, folder / "shop" / f"{i:03d}.parquet", compression="none", use_dictionary=False)
+        parquet.write_table(bank, folder / "bank" / f"{i:03d}.parquet", compression="none", use_dictionary=False)
+
+
+def make_job(folder: Path, variant: str) -> Path:
+    (folder / "bank.toml").write_text(f'[data]\nfile = "bank"\nlabel = "y"\nnumbers = "float32"\n{TRUST}')
+    (folder / "shop.toml").write_text(f'{TRUST}[data]\nfile = "shop"\n{SHOP[variant]}\n')
+    path = folder / "job.toml"
+    path.write_text(JOB.format(port=free_port()))
+    if not (folder / "certs").exists():
+        throw_away_certificates(read_job(path), Folder(folder / "certs"))
+    shutil.rmtree(folder / "runs", ignore_errors=True)
+    shutil.rmtree(folder / "counts", ignore_errors=True)
+    return path
+
+
+def train(folder: Path, variant: str, limit: int | None, kills: int = 0) -> dict[str, Any]:
+    """One run: seconds per round, the shop's peak memory, and its weights."""
+    path = make_job(folder, variant)
+    plait = [sys.executable, "-m", "plait"]
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    began = time.perf_counter()
+    bank = subprocess.Popen([*plait, "coordinator", str(path), "--fresh"], env=env, stdout=subprocess.DEVNULL)
+
+    def limited() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+    shop = subprocess.Popen([*plait, "party", str(path), "--name", "shop"], env=env, preexec_fn=limited)
+    peak, killed = 0, 0
+    while bank.poll() is None and shop.poll() is None:
+        peak = max(peak, _memory(shop.pid))
+        if killed < kills and _kill_a_worker(shop.pid, folder):
+            killed += 1
+        time.sleep(0.2)
+    if shop.wait() or bank.wait():
+        raise SystemExit(f"{variant}: the run failed")
+    run = max((folder / "runs").iterdir())
+    history = json.loads((run / "coordinator" / "history.json").read_text())["rounds"]
+    rounds = np.diff([0.0, *(r["seconds"] for r in history)])
+    weights = json.loads((run / "shop" / "weights.json").read_text())
+    return {
+        "rounds": len(history),
+        "seconds": time.perf_counter() - began,
+        "round": statistics.median(rounds[1:]) if len(rounds) > 1 else float(rounds[0]),
+        "first_round": float(rounds[0]),
+        "objective": history[-1]["objective"],
+        "shop_bytes": peak,
+        "killed": killed,
+        "weights": weights.get("weights", weights),
+    }
+
+
+def _memory(pid: int) -> int:
+    """Bytes of memory that a process holds and that are its own."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    found = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith(("RssAnon", "VmHWM"))}
+    return 1024 * int(found.get("RssAnon", 0))
+
+
+def _kill_a_worker(party: int, folder: Path) -> bool:
+    """SIGKILL one of Ray's actors once training is under way."""
+    if not list(folder.glob("runs/*/shop/audit.jsonl")):
+        return False
+    for entry in Path("/proc").iterdir():
+        try:
+            name = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if name.startswith(b"ray::Holder") and entry.name.isdigit() and _descends(int(entry.name), party):
+            os.kill(int(entry.name), signal.SIGKILL)
+            return True
+    return False
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    """Whether one process was started by another, or by one that it started."""
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+READERS = {
+    "plait": "from pathlib import Path; from plait.data.tables import read_table; t = read_table(Path({path!r}), 'id')",
+    "duckdb": "import duckdb; t = duckdb.sql('select * from ' + repr({path!r})).to_arrow_table()",
+    "polars": "import polars; t = polars.{polars}({path!r})",
+}
+
+
+def read(folder: Path, rows: int = 1_000_000) -> dict[str, Any]:
+    """Seconds and peak memory of reading one table, each in a process of its own; the best of three."""
+    rng = np.random.default_rng(0)
+    ids = pa.array(np.char.add("c", np.arange(rows).astype(str)))
+    table = pa.table({"id": ids, **{f"x{j}": rng.standard_normal(rows) for j in range(COLUMNS)}})
+    parquet.write_table(table, folder / "t.parquet")
+    arrow_csv.write_csv(table, folder / "t.csv")
+    del table
+    found: dict[str, Any] = {}
+    for name in ("t.csv", "t.parquet"):
+        for reader, code in READERS.items():
+            polars = "read_csv" if name.endswith("csv") else "read_parquet"
+            work = code.format(path=str(folder / name), polars=polars)
+            script = (
+                "import numpy, pyarrow, resource, time; import plait.data.tables, duckdb, polars\n"
+                "base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; began = time.perf_counter()\n"
+                f"{work}\n"
+                "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)"
+            )
+            runs = [subprocess.run([sys.executable, "-c", script], check=True, capture_output=True) for _ in range(3)]
+            seconds, kilobytes = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
+            found[f"{name} {reader}"] = {"seconds": min(seconds), "bytes": 1024 * min(kilobytes)}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--folder", type=Path, default=None, help="where the data are made; a temporary folder")
+    parser.add_argument("--only", choices=["read", "train", "growth"], default=None)
+    parser.add_argument("--variants", default="memory,disk,ray")
+    parser.add_argument("--kills", type=int, default=0, help="how many of Ray's workers are killed in the run")
+    options = parser.parse_args()
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    with tempfile.TemporaryDirectory(dir=options.folder) as made:
+        folder = Path(made)
+        if options.only in (None, "read"):
+            kept["read"] = read(folder)
+            for name, figures in kept["read"].items():
+                print(f"{name:22s} {figures['seconds']:7.2f} s {figures['bytes'] / 1e6:8.0f} MB")
+        sizes = {"train": [options.rows], "growth": [options.rows // 20, options.rows // 5], None: []}
+        for rows in sizes[options.only] or (
+            [options.rows // 20, options.rows // 5, options.rows] if not options.only else []
+        ):
+            work = folder / str(rows)
+            make_tables(work, rows)
+            for variant in options.variants.split(","):
+                done = train(work, variant, LIMIT if variant == "disk" else None, options.kills * (variant == "ray"))
+                kept.setdefault("train", {}).setdefault(str(rows), {})[variant] = done
+                print(f"{rows:>10d} {variant:8s} {done['rounds']} rounds, {done['round']:.2f} s a round, "
+                      f"{done['seconds']:.0f} s in all, {done['shop_bytes'] / 1e6:.0f} MB")  # fmt: skip
+            same = {json.dumps(d["weights"]) for d in kept["train"][str(rows)].values()}
+            print(f"{rows:>10d} weights {'have the same bits' if len(same) == 1 else 'DIFFER'}")
+            shutil.rmtree(work)
+    kept["environment"] = environment()
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

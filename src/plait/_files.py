@@ -14,14 +14,15 @@ from plait.errors import StorageError
 FILE_MODE, FOLDER_MODE = 0o600, 0o700  # for the owner alone
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
     """Write, fsync, rename; StorageError where the disk does not take it, and the old file is still there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     make_folder(path.parent)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            for part in parts:
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -21,7 +21,7 @@ from plait.deployment.alignment_folder import choose_alignment
 from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.journal import Journal, NoJournal, window
+from plait.deployment.journal import Journal, NoJournal, disk_plan, window
 from plait.deployment.local_data import Labels, load_labels, load_rows
 from plait.deployment.message_log import AuditLog
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
@@ -172,6 +172,8 @@ class _Run:
                 self.hub.skip(name)
         self.progress.event(PHASE, {"phase": "waiting", "run": self.name, "rows": rows})
         self.progress.peers(lambda: self.hub.standings if self.hub is not None else [])
+        most, precision = self.job.stopping.max_rounds, self.job.run.precision
+        self.progress.say(disk_plan(self.folder.checkpoint / "journal", rows, len(remote), precision, most))
         port = self.hub.open(listen.address, listen.security)
         self.progress.say(f"run {self.name}: {len(self.labels.ids)} rows; listening on {listen.address} (port {port})")
         if not self.resumed:  # a party whose part is done may never come back

@@ -14,6 +14,7 @@ cut short by a crash is dropped when the journal is opened again.
 
 import contextlib
 import os
+import shutil
 import struct
 import threading
 import zlib
@@ -128,6 +129,8 @@ class Journal:
                 self._make_durable()
             except (OSError, StorageError) as error:
                 self._failure = error
+            except MemoryError:
+                self._failure = StorageError("too little memory to write the state")
             with self._changed:
                 for _ in jobs:
                     self._jobs.popleft()
@@ -194,6 +197,29 @@ class NoJournal:
 
 _WINDOW_BYTES = 64 << 20  # bytes of past messages that each side may hold in memory to repeat them
 _LONGEST_WINDOW = 16  # messages: a disk that is further behind is broken
+
+
+def disk_plan(path: Path, rows: int, vectors: int, precision: str, rounds: int) -> str:
+    """How much disk a journal at this path will take, in one sentence; StorageError where there is too little.
+
+    Every round adds `vectors` vectors of one number per row, in the number format of the job.
+    """
+    each = vectors * rows * np.dtype(precision).itemsize
+    where = next(folder for folder in path.parents if folder.exists())
+    free = shutil.disk_usage(where).free
+    if each * _FEWEST_ROUNDS > free:
+        raise StorageError(
+            f"{where} must have room for the journal of a run: {each * _FEWEST_ROUNDS / 1e6:.0f} MB for "
+            f"{_FEWEST_ROUNDS} rounds. Found {free / 1e6:.0f} MB free. Make room, and start again."
+        )
+    most = f", at most {each * rounds / 1e9:.2f} GB in {rounds} rounds" if rounds < _UNLIMITED else ""
+    return (
+        f"the journal takes {each / 1e6:.2f} MB a round{most}; {free / 1e9:.1f} GB are free; a finished run keeps none"
+    )
+
+
+_FEWEST_ROUNDS = 2  # that must fit onto the disk, or no round is worth beginning
+_UNLIMITED = 10**6  # rounds: a job that allows as many has no limit that says anything
 
 
 def window(rows: int) -> int:

@@ -66,19 +66,22 @@ def decode(data: bytes) -> Any:
     return state
 
 
-def sealed(data: bytes, owner: str) -> bytes:
-    """The bytes and a BLAKE3 digest of them and their owner (a party of a run): for a file that is read whole."""
-    return data + _seal(data, owner)
+def sealed(parts: list[Buffer], owner: str) -> list[Buffer]:
+    """The parts and a BLAKE3 digest of them and their owner (a party of a run): for a file that is read whole."""
+    return [*parts, _seal(parts, owner)]
 
 
-def _seal(data: bytes, owner: str) -> bytes:
-    return blake3(data, key=blake3(owner.encode()).digest()).digest()
+def _seal(parts: list[Buffer], owner: str) -> bytes:
+    seal = blake3(key=blake3(owner.encode()).digest())
+    for part in parts:
+        seal.update(part)
+    return seal.digest()
 
 
 def unsealed(data: bytes, path: Path, owner: str) -> bytes:
     """What was sealed; StorageError where a byte of it has changed, some are missing, or another run's are there."""
     content, seal = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    if _seal(content, owner) != seal:
+    if _seal([content], owner) != seal:
         raise StorageError(
             f"{path} must be as plait wrote it. Found it damaged, or of another run. Restore the folder, or start over."
         )

@@ -33,6 +33,7 @@ _MORE_ROUNDS = (
     "trust.max_rounds in the party file."
 )
 _PEER = "coordinator"
+_LARGE_QUESTION = 1 << 24  # bytes: it is then worth a digest, which takes some milliseconds, not to keep it in memory
 _MOST_REPEATS = 4  # times the exchanges that are kept to be repeated, between two new ones: a few broken connections
 _UNDER_WAY = 0.01
 """Seconds: encrypting the last of a message goes on after it was handed over."""
@@ -93,7 +94,8 @@ class StoredParty:
         self._sent: dict[int, str] = {}
         self._asked: dict[int, str] = {}
         """The digests of what was asked before a restart."""
-        self._questions: dict[int, Broadcast] = {}
+        self._questions: dict[int, Broadcast | str] = {}
+        """The last questions, or their digests where they are large."""
         self._audit = AuditLog(folder.path / "audit.jsonl")
         self._window = window(len(rows.ids))
         self._journal = (
@@ -177,7 +179,7 @@ class StoredParty:
 
     def _need_same_question(self, seq: int, broadcast: Broadcast) -> None:
         kept = self._questions.get(seq)
-        before = kept.digest if kept is not None else self._asked.get(seq)
+        before = kept.digest if isinstance(kept, Broadcast) else kept or self._asked.get(seq)
         if before is not None and before != broadcast.digest:
             raise ProtocolError(
                 f"exchange {seq} must ask what it asked before. Found other numbers: the "
@@ -241,20 +243,22 @@ class StoredParty:
         share = self._party.handle(broadcast)
         self._last = seq
         if self._tally is not None:
-            self._questions[seq] = broadcast
+            self._questions[seq] = broadcast.digest if broadcast.bytes > _LARGE_QUESTION else broadcast
             self._questions.pop(next(iter(self._questions)) if len(self._questions) > self._window else 0, None)
         self._recent = (*self._recent, Answered(seq, share))[-self._window :]
         return share
 
     def _write(self, snapshot: Snapshot) -> None:
-        data = state.sealed(state.encode(snapshot), self.folder.owner)
-        write_atomically(self._snapshot, data)
-        self._snapshot_bytes = len(data)
+        parts = state.sealed(state.encode_parts(snapshot), self.folder.owner)
+        write_atomically(self._snapshot, *parts)
+        self._snapshot_bytes = sum(map(len, parts))
 
     def _record(self, broadcast: Broadcast) -> list[state.Buffer]:
         """What the journal gets: the state when it is smaller than the message that led to it."""
         parts = state.encode_parts(Snapshot(self._last, (), self._party.state))
-        return parts if sum(map(len, parts)) < broadcast.bytes else state.encode_parts(broadcast)
+        size = sum(map(len, parts))
+        self._snapshot_bytes = max(self._snapshot_bytes, size)  # at least: before the first snapshot, too
+        return parts if size < broadcast.bytes else state.encode_parts(broadcast)
 
     def _restore(self) -> None:
         entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]

@@ -53,14 +53,11 @@ def compare(loss: Loss, scores: Mapping[str, Array], labels: Array, seed: int = 
             continue  # a resample of few rows that holds one class only
     each = {n: {m: _interval(found[n][m], [d[n][m] for d in drawn], shrink) for m in found[n]} for n in names}
     first = names[0]
-    gains = {
-        n: {
-            m: _interval(found[n][m] - found[first][m], [d[n][m] - d[first][m] for d in drawn], shrink)
-            for m in found[n]
-        }
-        for n in names[1:]
-    }
-    return Comparison(each, gains)
+
+    def gain(n: str, m: str) -> Interval:
+        return _interval(found[n][m] - found[first][m], [d[n][m] - d[first][m] for d in drawn], shrink)
+
+    return Comparison(each, {n: {m: gain(n, m) for m in found[n]} for n in names[1:]})
 
 
 def _interval(value: float, drawn: list[float], shrink: float) -> Interval:

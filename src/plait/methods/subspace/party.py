@@ -67,9 +67,8 @@ class SubspaceParty(PartySide):
     def __init__(self, block: Block) -> None:
         self.block = block
         self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
-        self.per_sample = (
-            block.weights if bool(block.weights.min() > 0) else np.where(block.weights > 0, block.weights, 1)
-        )
+        weights = block.weights
+        self.per_sample = weights if bool(weights.min() > 0) else np.where(weights > 0, weights, 1.0)
         self._inverse: Curvature | None = None
         self._memo: list[tuple[Array, Seen]] = []
 

@@ -100,13 +100,17 @@ def train(folder: Path, variant: str, limit: int | None, kills: int = 0) -> dict
 
     shop = subprocess.Popen([*plait, "party", str(path), "--name", "shop"], env=env, preexec_fn=limited)
     peak, killed = 0, 0
-    while bank.poll() is None and shop.poll() is None:
-        peak = max(peak, _memory(shop.pid))
-        if killed < kills and _kill_a_worker(shop.pid, folder):
-            killed += 1
-        time.sleep(0.2)
-    if shop.wait() or bank.wait():
-        raise SystemExit(f"{variant}: the run failed")
+    try:
+        while bank.poll() is None and shop.poll() is None:
+            peak = max(peak, _memory(shop.pid))
+            if killed < kills and _kill_a_worker(shop.pid, folder):
+                killed += 1
+            time.sleep(0.2)
+        if shop.wait(60) or bank.wait(600):
+            raise SystemExit(f"{variant}: the run failed")
+    finally:
+        for process in (bank, shop):
+            process.kill()
     run = max((folder / "runs").iterdir())
     history = json.loads((run / "coordinator" / "history.json").read_text())["rounds"]
     rounds = np.diff([0.0, *(r["seconds"] for r in history)])

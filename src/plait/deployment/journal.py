@@ -213,9 +213,7 @@ def disk_plan(path: Path, rows: int, vectors: int, precision: str, rounds: int) 
             f"{_FEWEST_ROUNDS} rounds. Found {free / 1e6:.0f} MB free. Make room, and start again."
         )
     most = f", at most {each * rounds / 1e9:.2f} GB in {rounds} rounds" if rounds < _UNLIMITED else ""
-    return (
-        f"the journal takes {each / 1e6:.2f} MB a round{most}; {free / 1e9:.1f} GB are free; a finished run keeps none"
-    )
+    return f"the journal takes {each / 1e6:.2f} MB a round{most}; {free / 1e9:.1f} GB are free; none is left at the end"
 
 
 _FEWEST_ROUNDS = 2  # that must fit onto the disk, or no round is worth beginning

@@ -21,7 +21,7 @@ from plait.deployment.run_folder import RunFolder, Status, TrainedPart
 from plait.deployment.settings import TrustOptions
 from plait.errors import PrivacyError, ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
-from plait.problem.features import Features, clip_rows
+from plait.problem.features import Features, scores_of
 from plait.training.assembly import assemble_party
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Query, Ready
@@ -224,7 +224,7 @@ class StoredParty:
             weights = self._party.weights
             mechanism, clip = self._mechanism, self._mechanism.row_bound
             # The mean is a number about the rows, which no release pays for.
-            mean = 0.0 if mechanism.guaranteed else float(np.mean(clip_rows(self._rows.matrix, clip) @ weights))
+            mean = 0.0 if mechanism.guaranteed else float(np.mean(scores_of(self._rows.matrix, clip, weights)))
             self._rows.prepared.save(self.folder.path)
             self.folder.write_weights(
                 TrainedPart(self._rows.columns, weights, clip, mean, mechanism.guaranteed, mechanism.covers_weights)

@@ -165,6 +165,11 @@ def clip_rows(matrix: Any, radius: float | None) -> Any:
     return sp.diags(factor) @ matrix if sp.issparse(matrix) else matrix * factor[:, None]
 
 
+def scores_of(matrix: Any, radius: float | None, weights: Array) -> Array:
+    """The scores (N,) of rows that are clipped to `radius` first, wherever they lie; None clips none."""
+    return Features(matrix).forward(weights) if radius is None else np.asarray(clip_rows(matrix, radius) @ weights)
+
+
 def eigen(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, those that are numerically zero set to zero, and eigenvectors."""
     values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)

@@ -12,7 +12,7 @@ from plait.data.parts import in_columns, read_parts
 from plait.errors import InputError
 from plait.methods.base import Method
 from plait.privacy.policy import check_covered
-from plait.problem.features import clip_rows
+from plait.problem.features import scores_of
 from plait.problem.losses import Loss
 from plait.training.fit_file import load_fields, save_fields
 from plait.training.history import History
@@ -160,7 +160,7 @@ class Fit:
         total = np.full(read[0].matrix.shape[0], self.intercept)
         for part in read:
             matrix = in_columns(part, weights[part.name].size, self.columns.get(part.name, ()))
-            total += clip_rows(matrix, self.clip.get(part.name)) @ weights[part.name]
+            total += scores_of(matrix, self.clip.get(part.name), weights[part.name])
         return total
 
     def save(self, path: str | Path) -> None:

@@ -1,0 +1,44 @@
+"""A whole run from files: the same weights with the table in memory and on disk."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from plait.data.disk_matrix import DiskMatrix
+from plait.deployment.coordinator_program import coordinate
+from plait.deployment.job_file import read_job, read_party
+from plait.deployment.local_data import load_rows
+from plait.deployment.progress import Silent
+
+JOB = 'format = 1\nname = "j"\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\n'
+
+
+def test_a_table_on_disk_gives_the_files_of_one_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plait.data.memory._PROGRAM", 0)
+    rng = np.random.default_rng(0)
+    x, own = rng.standard_normal((40_000, 30)), rng.standard_normal((40_000, 2))
+    y = (x[:, 0] + own[:, 0] + rng.logistic(size=40_000) > 0).astype(float)
+    (tmp_path / "shop").mkdir()
+    for i, rows in enumerate(np.array_split(np.arange(40_000), 3)):
+        table = pa.table({f"x{j}": x[rows, j] for j in range(30)})
+        parquet.write_table(table, tmp_path / "shop" / f"{i}.parquet")
+    parquet.write_table(pa.table({"a": own[:, 0], "b": own[:, 1], "y": y}), tmp_path / "bank.parquet")
+    (tmp_path / "bank.toml").write_text('[data]\nfile = "bank.parquet"\nlabel = "y"\n')
+    (tmp_path / "job.toml").write_text(JOB)
+    job, found = read_job(tmp_path / "job.toml"), []
+    for memory in ("", "6 MB"):
+        (tmp_path / "shop.toml").write_text(
+            f'[data]\nfile = "shop"\nmemory = "{memory}"\n[prepare]\nscale = "standard"\n'
+        )
+        files = [read_party(tmp_path / "job.toml", name) for name in ("bank", "shop")]
+        assert isinstance(load_rows(job, files[1]).matrix, DiskMatrix) == bool(memory)
+        folder = coordinate(job, files[0], files, None, Silent(), fresh=True)
+        weights, prepared = (
+            json.loads((folder.parent / "shop" / name).read_text()) for name in ("weights.json", "preparation.json")
+        )
+        found.append((weights["weights"], weights["mean"], prepared))
+    assert found[0] == found[1]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from plait.methods.admm.jacobi import Jacobi
     from plait.methods.admm.proximal import Proximal
     from plait.methods.base import Method
-    from plait.methods.certified.method import Certified
     from plait.methods.sgd import Sgd
     from plait.methods.subspace.augmented import Augmented
     from plait.methods.subspace.method import Subspace
@@ -44,7 +43,6 @@ __all__ = [
     "Ball",
     "Box",
     "Cauchy",
-    "Certified",
     "ConvergenceWarning",
     "DivergedError",
     "ElasticNet",
@@ -91,7 +89,6 @@ _HOMES = {
     "methods.admm.jacobi": "Jacobi",
     "methods.admm.proximal": "Proximal",
     "methods.base": "Method",
-    "methods.certified.method": "Certified",
     "methods.sgd": "Sgd",
     "methods.subspace.augmented": "Augmented",
     "methods.subspace.method": "Subspace",

@@ -13,7 +13,7 @@ import pytest
 import plait
 
 PROMISED = """
-    L1 L2 Augmented Ball Box Cauchy Certified ConvergenceWarning DivergedError ElasticNet Fit
+    L1 L2 Augmented Ball Box Cauchy ConvergenceWarning DivergedError ElasticNet Fit
     GaussSeidel GroupLasso Hinge History Huber
     InputError Jacobi LogPenalty Logistic Loss Method NoPenalty NonNegative Penalty Pinball PlaitError Poisson
     ProtocolError Proximal Round SettingError Sgd Squared SquaredHinge Stopping Subspace VerticalLogisticRegression

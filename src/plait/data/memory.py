@@ -76,7 +76,7 @@ IN_MEMORY = Room(limit=1 << 62)
 
 def amount(text: str | int | None) -> int:
     """Bytes, from "1.5 GB" and the like; 0 for nothing."""
-    if text is None or text == "":
+    if text is None or (isinstance(text, str) and not text):
         return 0
     found = _AMOUNT.fullmatch(str(text))
     if isinstance(text, bool) or found is None or found.group(2).upper() not in _UNITS:

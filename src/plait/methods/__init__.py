@@ -1,5 +1,5 @@
 """Methods of training, all behind one interface: a step at the party and a step at the coordinator.
 
-Public: plait.Method, plait.Augmented, plait.Certified, plait.GaussSeidel, plait.Jacobi, plait.Proximal, plait.Sgd,
+Public: plait.Method, plait.Augmented, plait.GaussSeidel, plait.Jacobi, plait.Proximal, plait.Sgd,
 plait.Subspace.
 """

@@ -8,7 +8,6 @@ from plait.methods.admm.gauss_seidel import GaussSeidel
 from plait.methods.admm.jacobi import Jacobi
 from plait.methods.admm.proximal import Proximal
 from plait.methods.base import Method
-from plait.methods.certified.method import Certified
 from plait.methods.sgd import Sgd
 from plait.methods.subspace.augmented import Augmented
 from plait.methods.subspace.method import Subspace
@@ -16,7 +15,6 @@ from plait.problem.registry import find
 
 METHODS: Mapping[str, type[Method]] = {
     "subspace": Subspace,
-    "certified": Certified,
     "augmented": Augmented,
     "proximal": Proximal,
     "jacobi": Jacobi,

@@ -15,7 +15,7 @@ from plait.data.parts import equal_weights
 from plait.errors import ProtocolError
 from plait.messages import Broadcast
 from plait.methods.base import Block
-from plait.methods.subspace.messages import Orders
+from plait.methods.subspace.messages import StepProposal
 from plait.methods.subspace.method import Subspace
 from plait.privacy.audit.attacks import column_space_revealed
 from plait.problem.features import Features
@@ -85,8 +85,8 @@ class _Victim:
         """The share (N,) that answers a gradient (N,); the attacker never lets the party take a step."""
         if len(self.shares) >= self._rules.rounds:
             raise _Refused
-        none = np.zeros(min(1, len(self.shares)))
-        orders = Orders(3, 0, 0.0, 0.0, 1.0, self._width, none, none)
+        none = np.empty(0)
+        orders = StepProposal(0.0, 3, 0.0, 0.0, 1.0, self._width, 0.0, 1.0, none, none)
         broadcast = Broadcast(len(self.shares) + 1, gradient, orders.pack())
         if self._rules.checked:
             try:

@@ -18,8 +18,8 @@ from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Method
+from plait.methods.protected.method import ProtectedSubspace
 from plait.methods.subspace.method import Subspace
-from plait.methods.subspace.protected import ProtectedSubspace
 from plait.protection.fixed_point import encode_columns, encode_gradient
 from plait.protection.inner_product import GradientDecryptor, GradientEncryptor
 from plait.protection.leverage import check_rows, check_width, leverages

@@ -25,9 +25,8 @@ from plait.methods.subspace.party import SubspaceParty
 from plait.problem.losses import Envelope, Loss
 from plait.problem.penalties import Penalty
 
-_GROWTH, _MOST_GROWTH = 3.0, 1e4
-_INNER = 0.05
-_LOOK_BACK, _CAUTION = 3, 100.0
+_GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
+_INNER = 0.05  # of the envelope's own gap: a round that gains less has minimised it well enough
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,14 @@ class Augmented(Method):
                 f"Augmented is for losses with kinks. Found {loss!r}, which is smooth. Use plait.Subspace()."
             )
         self.subspace.check_penalties(penalties)
-        walled = [name for name, penalty in penalties.items() if penalty.feasible is not None]
-        if walled:
-            # Within walls the coordinator can only go back and forth on each party's step, and with kinks that stalls.
+        balls = [name for name, penalty in penalties.items() if np.isfinite(penalty.norm_bound)]
+        if balls:  # on a loss that is nearly kinked the multiplier of a ball takes hundreds of rounds to settle
             raise SettingError(
-                f"Augmented takes no constraints. Found {penalties[walled[0]]!r} at party {walled[0]!r}. {self.remedy}"
+                f"Augmented takes no ball. Found {penalties[balls[0]]!r} at party {balls[0]!r}. {self.remedy}"
             )
+
+    def exchanges(self, rounds: int, rows: int) -> int:
+        return self.subspace.exchanges(rounds, rows)
 
     def party_side(self, block: Block) -> PartySide:
         return SubspaceParty(block)
@@ -78,13 +79,12 @@ class Augmented(Method):
 
 @dataclass(frozen=True)
 class AugmentedState:
-    """The inner minimisation, the shift u (N,) and rho, the state as a whole, and its last decreases."""
+    """The inner minimisation, the shift u (N,) and rho, and the state as a whole."""
 
     inner: SubspaceState
     u: Array
     rho: float
     measured: Measured
-    decreases: tuple[float, ...] = ()
 
 
 class AugmentedCoordinator(CoordinatorSide):
@@ -94,52 +94,54 @@ class AugmentedCoordinator(CoordinatorSide):
         self.method = method
         self.task = task
         self.first_rho = task.loss.stiffness(task.labels) if method.rho is None else method.rho
+        self._made: tuple[Array, float, SubspaceCoordinator] | None = None
 
     def start(self) -> AugmentedState:
         u = np.zeros(self.task.rows)
         inner = self._side(u, self.first_rho).start()
-        return self._measured(AugmentedState(inner, u, self.first_rho, inner.measured), inner.measured.objective)
+        return self._measured(AugmentedState(inner, u, self.first_rho, inner.measured), inner.measured)
 
     def _side(self, u: Array, rho: float) -> SubspaceCoordinator:
-        task = replace(self.task, loss=Envelope(self.task.loss, rho, u))
-        return self.method.subspace.coordinator_of(task, rho)
+        """The subspace method's coordinator on this envelope; it remembers the loss where it was last asked."""
+        if self._made is None or self._made[0] is not u or self._made[1] != rho:
+            task = replace(self.task, loss=Envelope(self.task.loss, rho, u))
+            self._made = (u, rho, self.method.subspace.coordinator_of(task, rho, self.task))
+        return self._made[2]
+
+    def _of(self, state: AugmentedState) -> SubspaceCoordinator:
+        return self._side(state.u, state.rho)
 
     def requests(self, state: AugmentedState) -> dict[str, Broadcast]:
-        return self._side(state.u, state.rho).requests(state.inner)
+        return self._of(state).requests(state.inner)
+
+    def told(self, state: AugmentedState, vector: Array) -> AugmentedState:
+        return replace(state, inner=self._of(state).told(state.inner, vector))
 
     def closing(self, state: AugmentedState) -> dict[str, Broadcast]:
-        return self._side(state.u, state.rho).closing(state.inner)
+        return self._of(state).closing(state.inner)
 
     def absorb(self, state: AugmentedState, shares: Mapping[str, Share]) -> tuple[AugmentedState, Measured | None]:
-        side = self._side(state.u, state.rho)
-        inner, before = side.absorb(state.inner, shares)
-        assert before is not None
-        measured = self._measured(state, before.objective).measured
-        dual = before.dual
-        if inner.models > 1:
-            # On a loss that is nearly kinked, what parties hope for says too much or too little.
-            dual = _CAUTION * max(state.decreases, default=np.inf) / max(abs(measured.objective), 1e-300)
-        complete = replace(measured, lyapunov=before.lyapunov, dual=dual)
-        decreases = (*state.decreases, inner.decreases[-1])[-_LOOK_BACK:]
-        after = self._measured(replace(state, inner=inner, decreases=decreases), inner.measured.objective)
-        gap = after.measured.primal * max(abs(after.measured.objective), 1e-300)
-        return (self._moved(after, gap) if inner.decreases[-1] <= _INNER * gap else after), complete
+        inner, before = self._of(state).absorb(state.inner, shares)
+        complete = None if before is None else self._measured(replace(state, inner=state.inner), before).measured
+        after = replace(state, inner=inner)
+        if inner.spans is not None:
+            return after, complete
+        after = self._measured(after, inner.measured)
+        fell = inner.bounds.falls[-1]
+        # The least of the envelope and the penalties, less this, bounds the optimum from below.
+        lower = inner.measured.objective - state.rho / 2 * float(self.task.weights @ state.u**2)
+        left = after.measured.objective - lower
+        return (self._moved(after) if fell <= _INNER * left else after), complete
 
-    def _measured(self, state: AugmentedState, inner_objective: float) -> AugmentedState:
-        """The objective itself, and in `primal` its distance from the lower bound, relative."""
+    def _measured(self, state: AugmentedState, inner: Measured) -> AugmentedState:
+        """The objective itself, instead of that with the envelope."""
         task, z = self.task, state.inner.z
-        envelope = task.weights @ Envelope(task.loss, state.rho, state.u).value(z, task.labels)
-        objective = inner_objective - float(envelope) + task.mean_loss(z)
-        lower = inner_objective - state.rho / 2 * float(task.weights @ state.u**2)
-        gap = max(objective - lower, 0.0) / max(abs(objective), 1e-300)
-        round_ = state.inner.measured.round
-        return replace(state, measured=Measured(round_, objective, gap, np.nan, rho=state.rho))
+        envelope = float(task.weights @ Envelope(task.loss, state.rho, state.u).value(z, task.labels))
+        objective = inner.objective - envelope + task.mean_loss(z)
+        return replace(state, measured=replace(inner, objective=objective, rho=state.rho))
 
-    def _moved(self, state: AugmentedState, gap: float) -> AugmentedState:
-        """u <- u + z - s, with a larger rho.
-
-        The new lower bound is no lower than the old one, so at most about `gap` is left to gain.
-        """
+    def _moved(self, state: AugmentedState) -> AugmentedState:
+        """u <- u + z - s, with a larger rho."""
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
         rho = min(_GROWTH * state.rho, _MOST_GROWTH * self.first_rho)
@@ -147,13 +149,14 @@ class AugmentedCoordinator(CoordinatorSide):
         new = Envelope(task.loss, rho, u)
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
-        inner = replace(state.inner, measured=measured, gains=(gap,), decreases=())
-        return replace(state, inner=inner, decreases=(2 * gap / _CAUTION,), u=u, rho=rho)
+        return replace(state, inner=replace(state.inner, measured=measured), u=u, rho=rho)
 
     def closed(self, state: AugmentedState, shares: Mapping[str, Share]) -> Measured:
-        final = self._side(state.u, state.rho).closed(state.inner, shares)
-        measured = self._measured(state, final.objective).measured
-        return replace(measured, lyapunov=final.lyapunov, dual=final.dual)
+        corrected = replace(state, inner=self._of(state).reopened(state.inner, shares))
+        return self._measured(corrected, self._of(state).closed(state.inner, shares)).measured
+
+    def reopened(self, state: AugmentedState, shares: Mapping[str, Share]) -> AugmentedState:
+        return replace(state, inner=self._of(state).reopened(state.inner, shares))
 
     def current(self, state: AugmentedState) -> Measured:
         return state.measured

@@ -1,4 +1,4 @@
-"""What a broadcast of the subspace method may be, as far as a party can tell.
+"""What a broadcast of the subspace method may be, as far as a party can tell, and what an answer may be.
 
 A gradient g = w loss'(z) of a loss with bounded slope lies within |g_i| <= w_i slope.  For a loss of labels -1/+1 its
 sign is the label's, so it never changes.  Whoever sends other vectors is not minimising this loss.
@@ -10,31 +10,36 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Form
 from plait.methods.base import Block
+from plait.methods.subspace.messages import Answer, Description
 from plait.problem.losses import Hinge, Logistic, SquaredHinge
 from plait.problem.row_blocks import vector_slices
 
-_HEAD = 7  # scalars before the coefficients
-_MOST_MEMORY = 4096  # steps that a coordinator may minimise over
+_HEAD = 9  # scalars before the coefficients
+_MOST_MEMORY = 4096  # directions that a coordinator may minimise over
 _LARGEST_SCALAR = 1e50  # of start, stiffness and width: their squares and products are numbers
 _ROUNDING = 1e-4  # of the largest gradient: single precision and the copy of a kinked loss leave less
 _STEADY = (Logistic, Hinge, SquaredHinge)  # the losses whose gradient has the sign of -y, or is zero
 
 
-def check_orders(block: Block, broadcast: Broadcast, steps: int, grams: int, models: int) -> None:
-    """Raise ProtocolError unless the scalars are orders for a party that has so many steps and Gram rows."""
+def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool) -> None:
+    """Raise ProtocolError unless the scalars are orders for a party with so many directions and Gram rows.
+
+    `asked` says whether a question may come now: the party's penalty has kinks, and a step is being weighed.
+    """
     scalars = broadcast.scalars
-    if broadcast.vector is None or scalars.size < _HEAD:
-        raise ProtocolError(f"a broadcast must have a gradient and {_HEAD} scalars or more. Found {scalars.size}.")
-    memory, wanted, start, intercept, stiffness, width, count = (float(s) for s in scalars[:_HEAD])
+    if scalars.size < _HEAD:
+        raise ProtocolError(f"a broadcast must have {_HEAD} scalars or more. Found {scalars.size}.")
+    asks, memory, start, intercept, stiffness, width, counted, scale, count = (float(s) for s in scalars[:_HEAD])
     rest = scalars.size - _HEAD - count
     sound = {
+        "a gradient, or a question without one": asks == float(broadcast.vector is None),
+        "a question only where one can be answered": asks == 0.0 or (asked and not broadcast.closing),
         f"a memory of 1 to {_MOST_MEMORY}": memory.is_integer() and 1 <= memory <= _MOST_MEMORY,
-        f"at most {models} models": wanted.is_integer() and 0 <= wanted <= models,
-        "an intercept or none": intercept in (0.0, 1.0),
+        "an intercept or none": intercept in (0.0, 1.0) and counted >= 0,
         "finite settings": max(abs(start), stiffness, width) <= _LARGEST_SCALAR and stiffness > 0 and width >= 0,
-        f"at most {steps} coefficients": count.is_integer() and 0 <= count <= steps,
+        "a scale of at most 1": 0 < scale <= 1,
+        f"{basis} coefficients or none": count in ((float(basis),) if asks else (0.0, float(basis))),
         f"at most {grams} products": 0 <= rest <= grams,
-        "coefficients once there are steps": (count > 0) == (steps > 0),
     }
     wrong = [what for what, holds in sound.items() if not holds]
     if wrong:
@@ -63,10 +68,11 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
         )
 
 
-def answer_form(rows: int, basis: int, wanted: int, closing: bool, numbers: int, models: int) -> Form:
-    """What a party may answer: its image, the numbers of a report, and parabolas over `basis` directions."""
+def answer_form(rows: int, basis: int, memory: int, asks: bool, closing: bool) -> Form:
+    """What a party may answer to a gradient, to a question, and in the end."""
+    if asks:
+        return Form.of(None, Answer.size(basis))
     if closing:
-        return Form.of(None, numbers)
-    size = 1 + basis + basis * (basis + 1) // 2
-    counts = {max(wanted, 1), models if wanted else 0}
-    return Form.of(rows, *(numbers + count * size for count in counts))
+        return Form(frozenset({rows}), frozenset({Description.size(0)}))
+    sizes = {Description.size(basis) + along for along in range(memory + 1)}
+    return Form(frozenset({rows}), frozenset(sizes), vector=True)

@@ -5,210 +5,295 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from plait._types import Array
 from plait.messages import Broadcast, Share
-from plait.methods.base import CoordinatorSide, Measured, Task, vector_of
+from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of
+from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.checks import answer_form
-from plait.methods.subspace.messages import FAR, NO_BOUND, NUMBERS, Model, Orders, Report, add_reports
-from plait.methods.subspace.party import MODELS
-from plait.methods.subspace.span import PRECISE, ROUGH, Scores, minimise_over_box, minimise_over_span
+from plait.methods.subspace.messages import Answer, Description, StepProposal, add_answers, add_reports
+from plait.methods.subspace.questions import Spans, Trial
+from plait.methods.subspace.span import Point, best_shift
 
-_WITH_KINKS = 10
-_LOOK_BACK, _CAUTION = 3, 2.0
-_LONG_LOOK_BACK, _GREAT_CAUTION = 8, 50.0
+_COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
+_ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
 
 
 @dataclass(frozen=True)
 class SubspaceState:
-    """z (N,), b, and per group (each party, or all together) the images of the last steps (k, N) and their noise."""
+    """z (N,), b, and per group (each party, or all together) its part of z and the images received, (k, N)."""
 
     z: Array
     intercept: float
+    shares: tuple[Array, ...]
     images: tuple[Array, ...]
     noise: tuple[Array, ...]
-    """The covariance (k, k) of what rounding on the way left out of the images, at each sample."""
+    """The variance (k,) of what rounding on the way left out of each image, at each sample."""
+    drift: tuple[float, ...]
+    """The variance, at a sample, of what the coordinator's part of z lacks of the group's own scores."""
     measured: Measured
     coefficients: tuple[Array, ...]
+    scales: tuple[float, ...]
+    products: tuple[Array, ...]
+    """Products (k+1, s) of x and of the directions with the last steps, in the penalty's metric, per group."""
     start_score: float = 0.0
     width: float = 0.0
-    models: int = MODELS
+    dropped: bool = False
+    counted: float = np.inf
+    """On how many of the others' last moves parties with kinks count."""
+    memory: int = 0
     gram_row: Array = field(default_factory=lambda: np.empty(0))
-    left: float = np.inf
-    """What could still be gained before the last step, as far as known."""
-    decreases: tuple[float, ...] = ()
-    """By how much the objective fell in the last rounds."""
-    gains: tuple[float, ...] = ()
-    """What the parties hoped to gain in the last rounds."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A step, one coefficient vector per group, and an upper bound on the objective that it reaches.
-
-    The loss that it leads to, where it was computed on the way.
-    """
-
-    coefficients: list[Array]
-    intercept: float
-    bound: float
-    known: Scores | None = None
+    bounds: Bounds = field(default_factory=Bounds)
+    confirmed: float = np.inf
+    """The objective one round ago, as the parties confirmed it."""
+    coarse: bool = False
+    """Whether vectors travel in steps that show in the objective."""
+    told: Array | None = None
+    """The gradient (N,) as parties received it, where it was rounded on its way."""
+    spans: Spans | None = None
+    """A round under way: parties are being asked about a step."""
 
 
 class SubspaceCoordinator(CoordinatorSide):
     """Minimises over the span of what it has received."""
 
-    def __init__(self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0) -> None:
+    def __init__(
+        self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0, judge: Task | None = None
+    ) -> None:
         self.task = task
+        self.judge = task if judge is None else judge
+        """The task whose optimum is bounded from below: without the rounding off of kinks."""
         self.stiffness = stiffness
         self.memory = memory
         together = sums_only or len(task.parties) == 1
-        self.groups: tuple[tuple[str, ...], ...] = (
-            (task.parties,) if together else tuple((name,) for name in task.parties)
-        )
+        self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
         self.ones = np.ones((int(task.fit_intercept), task.rows))
-        self._known: Scores | None = None
+        self._known: Point | None = None
 
     def start(self) -> SubspaceState:
         task, groups = self.task, len(self.groups)
         z = np.zeros(task.rows)
-        b = self._best_intercept(z)
-        measured = Measured(0, task.mean_loss(z + b), 0.0, np.nan)
+        b = best_shift(task, z) if task.fit_intercept else 0.0
+        value = task.mean_loss(z + b)
         empty = (np.empty((0, task.rows)),) * groups
-        exact = (np.empty((0, 0)),) * groups
-        return SubspaceState(z + b, b, empty, exact, measured, (np.empty(0),) * groups, start_score=b)
+        return SubspaceState(
+            z=z + b,
+            intercept=b,
+            shares=(z,) * groups,
+            images=empty,
+            noise=(np.empty(0),) * groups,
+            drift=(0.0,) * groups,
+            measured=Measured(0, value, 0.0, np.nan),
+            coefficients=(np.empty(0),) * groups,
+            scales=(1.0,) * groups,
+            products=(np.zeros((1, 0)),) * groups,
+            start_score=b,
+            memory=self.memory,
+            bounds=Bounds(self.judge.mean_loss(z + b)),
+        )
 
-    def _best_intercept(self, z: Array) -> float:
-        """How far to shift all scores."""
-        if not self.task.fit_intercept:
-            return 0.0
-        here = Scores.at(self.task, z)
-        return float(minimise_over_span(self.task, here, self.ones, np.zeros(1), np.zeros((1, 1))).coefficients[0])
-
-    def _at(self, z: Array) -> Scores:
+    def _at(self, z: Array) -> Point:
         """The loss at scores that are asked about several times in a row."""
         if self._known is None or self._known.z is not z:
-            self._known = Scores.at(self.task, z)
+            self._known = Point.at(self.task, z)
         return self._known
 
+    def _gradient(self, state: SubspaceState) -> Array:
+        g = self._at(state.z).gradient
+        return balanced(g) if self.task.fit_intercept else g
+
+    def told(self, state: SubspaceState, vector: Array) -> SubspaceState:
+        return replace(state, told=balanced(vector) if self.task.fit_intercept else vector)
+
     def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
-        return self._messages(state, closing=False)
+        if state.spans is not None:
+            return self._messages(state, None, [span.asked for span in state.spans.spans], asks=True)
+        return self._messages(state, self._gradient(state), list(state.coefficients))
 
     def closing(self, state: SubspaceState) -> dict[str, Broadcast]:
-        return self._messages(state, closing=True)
+        # Where a round is under way the parties have taken the last step already.
+        none = [np.empty(0)] * len(self.groups)
+        taken = none if state.spans is not None else list(state.coefficients)
+        return self._messages(state, self._gradient(state), taken, closing=True)
 
-    def _messages(self, state: SubspaceState, closing: bool) -> dict[str, Broadcast]:
-        g = self._at(state.z).gradient
+    def _messages(
+        self, state: SubspaceState, g: Array | None, c: list[Array], asks: bool = False, closing: bool = False
+    ) -> dict[str, Broadcast]:
         number = state.measured.round + (not closing)
-        rest = (state.models, state.start_score, float(self.task.fit_intercept), self.stiffness, state.width)
-        form = answer_form(self.task.rows, len(state.images[0]) + 1, state.models, closing, NUMBERS, MODELS)
-        memory = self._memory(state.models > 1)
-        return {
-            name: Broadcast(number, g, Orders(memory, *rest, c, state.gram_row).pack(), closing, expects=form)
-            for group, c in zip(self.groups, state.coefficients, strict=True)
-            for name in group
-        }
+        says = {}
+        for i, group in enumerate(self.groups):
+            if asks and state.spans is not None and not state.spans.spans[i].kinks:
+                continue
+            orders = StepProposal(
+                asks=float(asks),
+                memory=state.memory,
+                start=state.start_score,
+                intercept=float(self.task.fit_intercept),
+                stiffness=self.stiffness,
+                width=state.width,
+                counted=min(state.counted, state.memory),
+                scale=state.scales[i],
+                coefficients=c[i],
+                gram_row=np.empty(0) if asks else state.gram_row,
+            )
+            form = answer_form(self.task.rows, len(self._past(state, i)) + 1, int(state.memory), asks, closing)
+            says.update({name: Broadcast(number, g, orders.pack(), closing, expects=form) for name in group})
+        return says
+
+    def _past(self, state: SubspaceState, i: int) -> Array:
+        """The images of group i's basis but for the newest, (k, N)."""
+        return np.vstack([state.shares[i], state.images[i]]) if state.dropped else state.images[i]
 
     def absorb(self, state: SubspaceState, shares: Mapping[str, Share]) -> tuple[SubspaceState, Measured | None]:
-        said = {name: Report.unpack(shares[name].scalars, len(state.images[0]) + 1) for name in self.task.parties}
+        if state.spans is not None:
+            return self._answered(state, state.spans, shares), None
+        past = [self._past(state, i) for i in range(len(self.groups))]
+        said = {
+            name: Description.unpack(shares[name].scalars, len(images) + 1)
+            for group, images in zip(self.groups, past, strict=True)
+            for name in group
+        }
         before = self._completed(state, said)
         reports = [add_reports([said[name] for name in group]) for group in self.groups]
         new = [reduce(np.add, (vector_of(shares[name]) for name in group)) for group in self.groups]
-        images = [np.vstack([old, v]) for old, v in zip(state.images, new, strict=True)]
-        lost = [sum((shares[name].step or 0.0) ** 2 / 12 for name in group) for group in self.groups]
-        noise = [block_diag(old, v) for old, v in zip(state.noise, lost, strict=True)]
-        fixed = np.zeros((len(self.ones),) * 2)
-        best = self._best(state, before, images, block_diag(*noise, fixed), reports)
-        steps = [c @ i for c, i in zip(best.coefficients, images, strict=True)]
-        self._known = best.known
-        memory = self._memory(any(r.kinks for r in reports))
-        kept = [np.vstack([i[:-1], s])[-memory:] for i, s in zip(images, steps, strict=True)]
-        left_out = [_moved(v, c)[-memory:, -memory:] for v, c in zip(noise, best.coefficients, strict=True)]
-        return SubspaceState(
-            z=sum(steps, state.z + best.intercept) if best.known is None else best.known.z,
-            intercept=state.intercept + best.intercept,
-            images=tuple(kept),
-            noise=tuple(left_out),
-            measured=Measured(before.round + 1, best.bound, 0.0, np.nan),
-            coefficients=tuple(best.coefficients),
-            start_score=state.start_score,
-            width=sum(r.width for r in reports),
-            models=MODELS if any(r.kinks for r in reports) else 1,
-            gram_row=self._gram_row(reports, best.coefficients),
-            left=before.dual * abs(before.objective),
-            decreases=(*state.decreases, before.objective - best.bound)[-_LONG_LOOK_BACK:],
-            gains=(*state.gains, sum(r.gain for r in reports))[1 - _LOOK_BACK :],
-        ), before
-
-    def _best(
-        self, state: SubspaceState, before: Measured, images: list[Array], noise: Array, reports: list[Report]
-    ) -> Candidate:
-        """The step with the least upper bound on the objective; never worse than staying."""
-        z = state.z
-        if not any(r.kinks for r in reports):
-            return self._span(z, images, noise, [r.models[0] for r in reports], PRECISE)
-        stay = Candidate([np.zeros(len(i)) for i in images], 0.0, before.objective)
-        models = zip(*(r.models for r in reports), strict=True)
-        spans = [self._span(z, images, noise, list(m), ROUGH) for m in models if max(a.constant for a in m) < NO_BOUND]
-        hulls = [self._hull(z, images, reports, far) for far in (False, True)]
-        return min([*spans, *hulls, stay], key=lambda c: c.bound)
-
-    def _span(self, z: Array, images: list[Array], noise: Array, models: list[Model], precision: float) -> Candidate:
-        """Over all coefficients, with a parabola above each penalty."""
-        free = len(self.ones)
-        basis = np.vstack([*images, self.ones])
-        r = np.concatenate([*(m.r for m in models), np.zeros(free)])
-        k = block_diag(*(m.k for m in models), np.zeros((free, free)))
-        best = minimise_over_span(self.task, self._at(z), basis, r, k, precision, noise)
-        *c, b = np.split(best.coefficients, np.cumsum([len(i) for i in images]))
-        return Candidate(c, float(b.sum()), best.value + sum(m.constant for m in models), best.known)
-
-    def _hull(self, z: Array, images: list[Array], reports: list[Report], far: bool) -> Candidate:
-        """Between x and x + d, or as far as x + FAR d, where a convex penalty lies below its chord."""
-        lengths = [FAR if far and r.beyond < NO_BOUND else 1.0 for r in reports]
-        newest = np.stack([length * i[-1] for length, i in zip(lengths, images, strict=True)])
-        ends = [r.beyond if length == FAR else r.reached for length, r in zip(lengths, reports, strict=True)]
-        chord = np.array([end - r.penalty for end, r in zip(ends, reports, strict=True)])
-        best = minimise_over_box(self.task, self._at(z), newest, chord)
-        b = self._best_intercept(best.scores)
-        reach = best.coefficients * lengths
-        c = [np.append(np.zeros(len(i) - 1), a) for i, a in zip(images, reach, strict=True)]
-        penalty = float(chord @ best.coefficients) + sum(r.penalty for r in reports)
-        return Candidate(c, b, self.task.mean_loss(best.scores + b) + penalty)
-
-    def _memory(self, kinks: bool) -> int:
-        """A penalty with kinks takes several minimisations a round, and gains little from a long memory."""
-        return min(self.memory, _WITH_KINKS) if kinks else self.memory
-
-    def _gram_row(self, reports: list[Report], coefficients: list[Array]) -> Array:
-        """The new step's products with the past ones and with itself, in the penalty's metric, over all parties."""
-        rows = [
-            np.append((r.models[0].k @ c)[:-1], c @ r.models[0].k @ c)
-            for r, c in zip(reports, coefficients, strict=True)
+        lost = [
+            sum((shares[name].step or 0.0) ** 2 / 12 for name in group) + _rounding(v)
+            for group, v in zip(self.groups, new, strict=True)
         ]
-        return np.sum(rows, axis=0)
+        steps = [(shares[name].step or 0.0, vector_of(shares[name])) for name in self.task.parties]
+        state = replace(
+            state,
+            measured=before,
+            coarse=state.coarse or any(step > _COARSE * float(np.abs(v).max(initial=0.0)) for step, v in steps),
+            width=sum(r.width for r in reports),
+            bounds=self._bounded(state, said, before.objective),
+        )
+        bases = [np.vstack([p, v]) for p, v in zip(past, new, strict=True)]
+        noise = [
+            np.concatenate([[drift] * state.dropped, old, [v]])
+            for old, v, drift in zip(state.noise, lost, state.drift, strict=True)
+        ]
+        spans = Spans.of(self.task, self._at(state.z), self.ones, bases, noise, reports, state.shares).solved(self.task)
+        if spans.done:
+            return self._moved(state, spans, spans.best), before
+        return replace(state, spans=spans), before
 
-    def _completed(self, state: SubspaceState, said: Mapping[str, Report]) -> Measured:
-        """The state with the parties' own account of it; `dual` is what may still be gained, relative.
+    def _answered(self, state: SubspaceState, spans: Spans, shares: Mapping[str, Share]) -> SubspaceState:
+        """Go on with what parties said about the step, or take it."""
+        answers: list[Answer | None] = [
+            add_answers([Answer.unpack(shares[name].scalars, len(span.images)) for name in group])
+            if group[0] in shares
+            else None
+            for group, span in zip(self.groups, spans.spans, strict=True)
+        ]
+        spans = spans.heard(self.task, answers, len(self.groups) < len(self.task.parties)).solved(self.task)
+        if not spans.done:
+            return replace(state, spans=spans)
+        return self._moved(state, spans, spans.best)
 
-        A party's gain is what it alone could still reach; together they can reach up to M times that.  With kinks the
-        gain counts on the others' help and goes up and down; there the last few have to be small, or the decreases
-        very small for long.
-        """
-        total = add_reports([replace(r, models=()) for r in said.values()])
-        objective = self._at(state.z).value + total.penalty
-        left = len(said) * total.gain
-        if total.kinks and len(said) > 1:
-            left = _CAUTION * max(*state.gains, total.gain, 0.0)
-            if len(state.decreases) == _LONG_LOOK_BACK:
-                left = min(left, _GREAT_CAUTION * max(state.decreases))
-        dual = left / max(abs(objective), 1e-300)
-        return replace(state.measured, objective=objective, lyapunov=total.stationarity, dual=dual)
+    def _moved(self, state: SubspaceState, spans: Spans, best: Trial) -> SubspaceState:
+        """The state after this step."""
+        moves = [
+            span.moved(c, scale) for span, c, scale in zip(spans.spans, best.coefficients, best.scales, strict=True)
+        ]
+        self._known = best.known
+        memory = state.memory
+        before = state.measured
+        images = [np.vstack([old, s.images[-1:]])[-memory:] for old, s in zip(state.images, spans.spans, strict=True)]
+        noise = [np.append(old, s.noise[-1])[-memory:] for old, s in zip(state.noise, spans.spans, strict=True)]
+        products, row = self._products(state, spans, best.coefficients)
+        # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.
+        fell = state.confirmed - before.objective if state.coarse else before.objective - best.value
+        return replace(
+            state,
+            z=best.scores,
+            intercept=state.intercept + best.intercept,
+            shares=tuple(a + b for a, b in zip(state.shares, moves, strict=True)),
+            images=tuple(images),
+            noise=tuple(noise),
+            drift=tuple(
+                drift + float(c**2 @ span.noise)
+                for drift, span, c in zip(state.drift, spans.spans, best.coefficients, strict=True)
+            ),
+            measured=Measured(before.round + 1, best.value, 0.0, np.nan),
+            coefficients=tuple(best.coefficients),
+            scales=tuple(best.scales),
+            products=products,
+            dropped=state.dropped or len(state.images[0]) >= memory,
+            counted=0.0 if spans.poor else 2 * state.counted + 1,
+            gram_row=row,
+            bounds=state.bounds.fallen(fell),
+            confirmed=before.objective,
+            told=None,
+            spans=None,
+        )
+
+    def _products(
+        self, state: SubspaceState, spans: Spans, coefficients: list[Array]
+    ) -> tuple[tuple[Array, ...], Array]:
+        """Each group's products after the step, and the new step's with the last ones and itself, over all groups."""
+        grown, total = [], np.zeros(0)
+        for old, span, c in zip(state.products, spans.spans, coefficients, strict=True):
+            report, along = span.report, span.report.along
+            k = report.model.k
+            if span.kinks:
+                along, k = np.zeros(old.shape[1]), np.zeros_like(k)
+            table = np.vstack([old, along[len(along) - old.shape[1] :]])
+            rows = table if state.dropped else table[1:]
+            past, itself = c @ rows, k @ c
+            on_x = float(itself[0]) if state.dropped else float(np.sum(past))
+            step = np.append(past, c @ itself)
+            total = step if not total.size else total + step
+            x_row = np.append(table[0] + past, on_x + c @ itself)
+            own = np.column_stack([table[1:], itself[1:] if state.dropped else itself])
+            grown.append(np.vstack([x_row, own[-state.memory :]])[:, -state.memory :])
+        return tuple(grown), total
+
+    def _bounded(self, state: SubspaceState, said: Mapping[str, Description], objective: float) -> Bounds:
+        """What is known about the optimum, with this round's dual point."""
+        judge = self.judge
+        if not judge.loss.convex:
+            return state.bounds
+        g = self._gradient(state) if state.told is None else state.told
+        return state.bounds.with_dual(judge, g, list(said.values()))
+
+    def _completed(self, state: SubspaceState, said: Mapping[str, Description], measured: bool = False) -> Measured:
+        """The state with the parties' own account of it."""
+        reports = list(said.values())
+        missing = sum(r.drift_size for r in reports)
+        curvature = float(np.max(self._at(state.z).curvature)) if missing else 0.0
+        believed = self._at(state.z).value + sum(r.penalty for r in reports)
+        objective = believed + sum(r.drift_slope for r in reports) + curvature * missing**2 / 2
+        bounds = state.bounds if measured else self._bounded(state, said, objective)
+        hoped = len(reports) * sum(r.gain for r in reports) if self.judge is self.task else np.inf
+        # What rounding left out is sent in the end; the last measurement then has the true objective.
+        judged = believed
+        if self.judge is not self.task:
+            judged += self.judge.mean_loss(state.z) - self._at(state.z).value
+        gap, estimate = bounds.gap(judged), bounds.estimate(judged, hoped, self.task.loss.convex, state.coarse)
+        lyapunov = sum(r.stationarity for r in reports)
+        return replace(state.measured, objective=objective, lyapunov=lyapunov, gap=gap, estimate=estimate, dual=gap)
 
     def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
-        measured = self._completed(state, {name: Report.unpack(s.scalars, 1) for name, s in shares.items()})
-        return replace(measured, dual=state.left / max(abs(measured.objective), 1e-300))
+        said = {name: Description.unpack(s.scalars, 0) for name, s in shares.items()}
+        bounds = self._bounded(state, said, 0.0)
+        state = replace(self._corrected(state, shares), bounds=bounds)
+        return self._completed(state, said, measured=True)
+
+    def reopened(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
+        state = self._corrected(state, shares)
+        return replace(state, coefficients=(np.empty(0),) * len(self.groups), spans=None, gram_row=np.empty(0))
+
+    def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
+        """With what the parties found missing in the coordinator's scores."""
+        zero = np.zeros(self.task.rows)
+        missing = [
+            sum((v for name in group if (v := shares[name].vector) is not None), start=zero) for group in self.groups
+        ]
+        if not any(v.any() for v in missing):
+            return state
+        found = tuple(a + b for a, b in zip(state.shares, missing, strict=True))
+        return replace(state, shares=found, z=sum(missing, state.z), drift=(0.0,) * len(self.groups))
 
     def current(self, state: SubspaceState) -> Measured:
         return state.measured
@@ -220,9 +305,6 @@ class SubspaceCoordinator(CoordinatorSide):
         return state.z
 
 
-def _moved(covariance: Array, c: Array) -> Array:
-    """The covariance (k, k) of vectors of which the last has become the sum of all, with these coefficients (k,)."""
-    moved = covariance.copy()
-    moved[-1] = moved[:, -1] = covariance @ c
-    moved[-1, -1] = c @ covariance @ c
-    return moved
+def _rounding(*vectors: Array) -> float:
+    """The variance, at a sample, of what double precision leaves out of the sum of these vectors."""
+    return (_ULPS * np.finfo(np.float64).eps * sum(float(np.abs(v).max(initial=0.0)) for v in vectors)) ** 2

@@ -20,17 +20,21 @@ _PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
 _DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 0.5, 0.01, 0.007
 """Nanoseconds: to pass over a number, over a stored sparse one, to unpack one; per term of a Gram matrix, a factor."""
-_FEWEST_ROWS = 400
+_FEWEST_ROWS = 400  # of a sample: fewer leave directions without curvature
 SMALL = 2e7
 """Terms of a Gram matrix up to which its cost does not matter."""
 _THINNEST, _THIN, _ENOUGH = 0.25, 4, 300
-"""Rows a column: with fewer a sample is no use, with fewer directions lack curvature, and more change little."""
+"""Rows of a sample per column.  Below the first a sample is of no use.  Below the second its Gram matrix lacks
+curvature in some directions, and is shrunk.  Above the third more rows change little."""
 _SHRINKAGE = 0.1
 """How much of a thin sample's Gram matrix is taken from its diagonal alone."""
 LIFT = 1e-10
 """How much of each column's own curvature is added to the diagonal, which may be singular."""
 _LARGE, _SINGLE = 1e8, 1e-5
-_REFINED, _ITERATED = 3, 60
+"""Terms of a Gram matrix from which on single precision pays; of the curvature: a ridge beside which it is safe."""
+_REFINED, _ITERATED = 3, 60  # conjugate gradients: with a sample's factor beside them, and without any
+_SINGULAR = 1e-12  # of the largest eigenvalue, in scaled columns: below it a column is a combination of others
+_MOST_SPECTRAL = 500  # columns: the eigenvalues of more take longer than a round
 
 
 class _Factor(Protocol):
@@ -55,6 +59,20 @@ class _Cholesky:
 
     def solve(self, rhs: Array) -> Array:
         return scipy.linalg.cho_solve(self._factor, rhs.astype(self._factor[0].dtype, copy=False), check_finite=False)
+
+
+class _Spectral:
+    """The least solution of a singular system, columns in units of their own curvature."""
+
+    def __init__(self, gram: Array) -> None:
+        own = np.diag(gram)
+        self._unit = np.sqrt(np.where(own > 0, own, 1.0))
+        values, vectors = np.linalg.eigh(gram / np.outer(self._unit, self._unit))
+        kept = values > _SINGULAR * max(float(values[-1]), 1e-300)
+        self._root = vectors[:, kept] / np.sqrt(values[kept])
+
+    def solve(self, rhs: Array) -> Array:
+        return np.asarray(((self._root @ (self._root.T @ (rhs.T / self._unit).T)).T / self._unit).T)
 
 
 class _Woodbury:
@@ -98,7 +116,7 @@ class Curvature:
         elif count == features.rows:
             dtype = np.float32 if single and features.rows * features.columns**2 > _LARGE else np.float64
             self._gram = features.weighted_gram(w, dtype) if kept is None else kept._gram
-            self._factor = _Cholesky(self._gram, h)
+            self._factor = _Cholesky(self._gram, h) if h.any() or h.size > _MOST_SPECTRAL else _Spectral(self._gram)
         else:
             self._take(count, np.float32 if single else np.float64, kept)
 

@@ -13,19 +13,18 @@ import numpy as np
 
 from plait._types import Array
 from plait.methods.admm.x_update import conjugate_gradients
-from plait.methods.subspace.curvature import LIFT, Curvature
+from plait.methods.subspace.curvature import Curvature
+from plait.methods.subspace.kinked_step import curved, kinked_step
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
-from plait.problem.prox_newton import CompositeProblem, Quadratic
 
-SINGULAR = 1e-8
-INTERCEPT = -1
+SINGULAR = 1e-8  # of the largest eigenvalue, scaled: moves that differ by less from others are left out
+INTERCEPT = -1  # stands for a shift of all scores among the names of moves
 _RECENT = 3
 """How many of the others' moves count as their latest."""
 _CONSTANT = 0.95
 """How much of a constant score the own columns must explain before the others are taken to be able to shift scores."""
-_CG_TOLERANCE = 1e-2
-_COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS = 1e-9, 30
+_CG_TOLERANCE = 1e-2  # relative residual: the coordinator corrects the length of a direction anyway
 
 
 @dataclass(frozen=True)
@@ -130,34 +129,23 @@ def _refined(
     return conjugate_gradients(apply, rhs, np.zeros_like(rhs), inverse, _CG_TOLERANCE, steps)
 
 
-def proximal_direction(
-    features: Features, penalty: Penalty, x: Array, gradient: Array, w: Array, cross: Array, others: Others
-) -> Array:
-    """d (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(x + d)."""
-    inverse, lifted = np.zeros((0, 0)), LIFT
+def last(others: Others, count: int) -> Others:
+    """The last few of the others' moves, and the intercept's."""
+    past = [i for i, name in enumerate(others.names) if name != INTERCEPT]
+    kept = [*past[len(past) - min(count, len(past)) :], *(i for i, n in enumerate(others.names) if n == INTERCEPT)]
+    empty = np.zeros((len(kept), len(kept)))
+    return Others(others.moves[kept], tuple(others.names[i] for i in kept), empty, empty, np.zeros(len(kept)))
+
+
+def proximal_step(features: Features, penalty: Penalty, x: Array, pull: Array, w: Array, others: Others) -> Array:
+    """y (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(y)."""
+    cross, inverse = np.zeros((x.size, 0)), np.zeros((0, 0))
     if len(others.moves):
-        lifted = 10 * np.finfo(np.float64).eps / SINGULAR  # what rounding leaves of the subtraction below
-        square = (others.moves * w) @ others.moves.T + others.penalty
+        weighted = others.moves * w
+        square = weighted @ others.moves.T
         inverse = _filtered_inverse(square, _scale(square))
-        gradient = gradient - cross @ (inverse @ others.gradient)
-    if features.primal_fits:
-        dense = features.weighted_gram(w)
-        lift = lifted * np.diag(dense)
-        dense -= cross @ inverse @ cross.T
-        dense[np.diag_indices_from(dense)] += lift
-        quadratic = Quadratic.of(dense)
-    else:
-        squares = features.weighted_column_squares(w)
-        lift = lifted * squares
-        diagonal = squares - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
-        quadratic = Quadratic(
-            lambda v: features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v,
-            diagonal,
-            block=lambda on: np.empty((0, 0)),
-            block_limit=0,
-        )
-    linear = quadratic.apply(x) - gradient
-    return CompositeProblem(penalty, quadratic).solve(linear, 1.0, x, _COMPOSITE_TOLERANCE, _COMPOSITE_BURSTS) - x
+        cross = features.adjoint(weighted.T)
+    return kinked_step(penalty, x, pull, curved(features, w, cross, inverse))
 
 
 def _scale(square: Array) -> Array:

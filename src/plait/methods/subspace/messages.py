@@ -1,151 +1,192 @@
 """The scalars of the subspace method, packed and unpacked in one place."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from plait._types import Array
-from plait.messages import NO_BOUND
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What the coordinator says beside the gradient.
+class StepProposal:
+    """What the coordinator says beside the gradient, or instead of it.
 
-    memory        how many past steps the coordinator minimises over
-    models        how many parabolas of the penalty it wants
+    asks          1.0 for a question: what would your penalty be after this step?  Nothing moves.
+    memory        how many past directions the coordinator minimises over
     start         the score that every sample had before round 1
     intercept     1.0 where the coordinator also moves an intercept
     stiffness     what the curvature that a gradient shows is to be multiplied by
     width         how many features the parties have in all, as far as known
-    coefficients  of the last step, over the past steps and the newest direction (k+1,); empty before round 1
+    counted       on how many of the others' last moves a party with kinks may count
+    scale         x is multiplied by this after the step: it was led back into a ball
+    coefficients  of the step, over the basis (k+1,): past directions and the newest; empty before round 1
     gram_row      the new step's products with the past ones in the penalty's metric, summed over parties
     """
 
+    asks: float
     memory: int
-    models: int
     start: float
     intercept: float
     stiffness: float
     width: float
+    counted: float
+    scale: float
     coefficients: Array
     gram_row: Array
 
     def pack(self) -> Array:
-        numbers = [self.memory, self.models, self.start, self.intercept, self.stiffness, self.width]
-        head = [*numbers, self.coefficients.size]
+        numbers = [self.asks, self.memory, self.start, self.intercept, self.stiffness, self.width]
+        head = [*numbers, self.counted, self.scale, self.coefficients.size]
         return np.concatenate([head, self.coefficients, self.gram_row])
 
     @staticmethod
-    def unpack(scalars: Array) -> "Orders":
-        count = int(scalars[6])
-        coefficients, row = scalars[7 : 7 + count], scalars[7 + count :]
-        start, intercept, stiffness, width = (float(s) for s in scalars[2:6])
-        return Orders(int(scalars[0]), int(scalars[1]), start, intercept, stiffness, width, coefficients, row)
-
-
-@dataclass(frozen=True)
-class ProtectedOrders:
-    """What the coordinator says where the gradient is encrypted: orders, and some of what the gradient showed.
-
-    mean, variance  of the scores of all samples
-    covariance      of the scores and the party's own part of them; nan where the coordinator sees sums only
-    curvature       the weighted sum of the loss's curvature over all samples
-    """
-
-    orders: Orders
-    mean: float
-    variance: float
-    covariance: float
-    curvature: float
-
-    def pack(self) -> Array:
-        return np.concatenate([[self.mean, self.variance, self.covariance, self.curvature], self.orders.pack()])
-
-    @staticmethod
-    def unpack(scalars: Array) -> "ProtectedOrders":
-        mean, variance, covariance, curvature = (float(s) for s in scalars[:4])
-        return ProtectedOrders(Orders.unpack(scalars[4:]), mean, variance, covariance, curvature)
+    def unpack(scalars: Array) -> "StepProposal":
+        asks, memory, start, intercept, stiffness, width, counted, scale = (float(s) for s in scalars[:8])
+        count = int(scalars[8])
+        coefficients, row = scalars[9 : 9 + count], scalars[9 + count :]
+        return StepProposal(asks, int(memory), start, intercept, stiffness, width, counted, scale, coefficients, row)
 
 
 @dataclass(frozen=True)
 class Model:
-    """penalty(x + B^T c) <= constant + r^T c + c^T K c / 2  for every c;  r (k+1,), K (k+1, k+1)."""
+    """A parabola in the coefficients of a step:  constant + r^T c + c^T K c / 2;  r (k+1,), K (k+1, k+1)."""
 
     constant: float
     r: Array
     k: Array
 
+    @staticmethod
+    def none() -> "Model":
+        """Over no coefficients."""
+        return Model(0.0, np.empty(0), np.empty((0, 0)))
+
+    def value(self, c: Array) -> float:
+        return self.constant + float(self.r @ c) + float(c @ (self.k @ c)) / 2
+
     def __add__(self, other: "Model") -> "Model":
         return Model(self.constant + other.constant, self.r + other.r, self.k + other.k)
 
+    def pack(self) -> Array:
+        return np.concatenate([[self.constant], self.r, self.k[_upper(self.r.size)]])
 
-NUMBERS = 7
-"""Scalars of a report before its parabolas."""
-__all__ = ["FAR", "NO_BOUND", "NUMBERS", "Model", "Orders", "Report", "add_reports"]
+    @staticmethod
+    def size(basis: int) -> int:
+        """How many numbers it takes."""
+        return 1 + basis + basis * (basis + 1) // 2
 
-FAR = 16.0
-"""How far beyond its own step a party also states its penalty, for the coordinator to go there if it pays."""
+    @staticmethod
+    def unpack(scalars: Array, basis: int) -> "Model":
+        return Model(float(scalars[0]), scalars[1 : 1 + basis], _symmetric(scalars[1 + basis :], basis))
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a party says beside its vector D_m d_m.
+class Description:
+    """What a party says beside its vector D_m y_m - known.
 
-    penalty, reached  the penalty at x and at x + d
-    beyond            the penalty at x + FAR d; NO_BOUND where that is out of bounds
-    stationarity      its part of the paper's Lyapunov value
-    gain              by how much its own model of the objective would fall at x + d
-    width             how many features it has
-    kinks             1.0 where its penalty is not smooth
-    models            parabolas above the penalty along its past steps and d
+    penalty, reached   its penalty at x and at y = x + d
+    stationarity       its part of the paper's Lyapunov value
+    gain               by how much its own model of the objective would fall at y
+    width              how many features it has
+    kinks              1.0 where its penalty is not smooth
+    reach              the largest t <= 1 with a finite conjugate at -t D^T g
+    conjugate          its penalty's conjugate at -reach D^T g
+    supposed           the same at -D^T g, if no weight were larger than some radius
+    open               1.0 where no finite conjugate can be expected: nothing bounds its weights
+    drift              g^T e and the size of e, e = D x less what the coordinator has
+    model              a parabola for the penalty along the basis, near y
+    along              products of the newest direction with the last steps, in the penalty's metric; none with kinks
     """
 
     penalty: float
     reached: float
-    beyond: float
     stationarity: float
     gain: float
     width: float
     kinks: float
-    models: tuple[Model, ...] = ()
+    reach: float
+    conjugate: float
+    supposed: float
+    open: float
+    drift_slope: float
+    drift_size: float
+    model: Model
+    along: Array
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        return self.penalty, self.reached, self.beyond, self.stationarity, self.gain, self.width, self.kinks
-
-    def raised(self, by: float) -> "Report":
-        """The same with a penalty that is higher everywhere."""
-        if by == 0.0:
-            return self
-        models = tuple(replace(m, constant=m.constant + by) for m in self.models)
-        return replace(
-            self, penalty=self.penalty + by, reached=self.reached + by, beyond=self.beyond + by, models=models
-        )
+        return tuple(getattr(self, name) for name in _NAMES)
 
     def pack(self) -> Array:
-        return np.concatenate([self.numbers, *(_packed(m) for m in self.models)])
+        return np.concatenate([self.numbers, self.model.pack(), self.along])
 
     @staticmethod
-    def of(numbers: Array, models: tuple[Model, ...]) -> "Report":
-        penalty, reached, beyond, stationarity, gain, width, kinks = (float(s) for s in numbers)
-        return Report(penalty, reached, beyond, stationarity, gain, width, kinks, models)
+    def unpack(scalars: Array, basis: int) -> "Description":
+        """basis: how many coefficients a step has; 0 in the closing exchange."""
+        numbers = dict(zip(_NAMES, (float(s) for s in scalars[: len(_NAMES)]), strict=True))
+        rest, size = scalars[len(_NAMES) :], Model.size(basis)
+        return Description(**numbers, model=Model.unpack(rest[:size], basis), along=rest[size:])
 
     @staticmethod
-    def unpack(scalars: Array, basis: int) -> "Report":
-        size = 1 + basis + basis * (basis + 1) // 2
-        rest = scalars[NUMBERS:]
-        models = tuple(_unpacked(rest[i : i + size], basis) for i in range(0, rest.size, size))
-        return Report.of(scalars[:NUMBERS], models)
+    def size(basis: int) -> int:
+        """How many numbers it takes, but for the products with past steps."""
+        return len(_NAMES) + Model.size(basis)
 
 
-def add_reports(reports: Sequence[Report]) -> Report:
-    """All that secure aggregation will show: the sums."""
-    models = tuple(sum(m[1:], start=m[0]) for m in zip(*(r.models for r in reports), strict=True))
-    return Report.of(np.sum([r.numbers for r in reports], axis=0), models)
+_NAMES = tuple(f.name for f in fields(Description) if f.name not in ("model", "along"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A party's answer to a question.
+
+    fraction, scale   how much of the step stays within bounds, and the factor that leads back into a ball
+    penalty           at x + fraction * step, scaled
+    model             the parabola for the penalty, seen from there
+    """
+
+    fraction: float
+    scale: float
+    penalty: float
+    model: Model
+
+    def pack(self) -> Array:
+        return np.concatenate([[self.fraction, self.scale, self.penalty], self.model.pack()])
+
+    @staticmethod
+    def unpack(scalars: Array, basis: int) -> "Answer":
+        fraction, scale, penalty = (float(s) for s in scalars[:3])
+        return Answer(fraction, scale, penalty, Model.unpack(scalars[3:], basis))
+
+    @staticmethod
+    def size(basis: int) -> int:
+        """How many numbers it takes."""
+        return 3 + Model.size(basis)
+
+
+def add_answers(answers: Sequence[Answer]) -> Answer:
+    """Of parties that take a common step; where one cannot take all of it, its penalty there is not known."""
+    total = answers[0]
+    for other in answers[1:]:
+        total = Answer(
+            min(total.fraction, other.fraction),
+            min(total.scale, other.scale),
+            total.penalty + other.penalty,
+            total.model + other.model,
+        )
+    return total
+
+
+def add_reports(reports: Sequence[Description]) -> Description:
+    """All that secure aggregation will show of the penalties: the sums."""
+    total = reports[0]
+    for other in reports[1:]:
+        numbers = dict(zip(_NAMES, np.add(total.numbers, other.numbers), strict=True))
+        along = total.along + other.along if total.along.size == other.along.size else np.empty(0)
+        total = Description(**numbers, model=total.model + other.model, along=along)
+    return total
 
 
 @cache
@@ -153,11 +194,7 @@ def _upper(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return np.triu_indices(size)
 
 
-def _packed(model: Model) -> Array:
-    return np.concatenate([[model.constant], model.r, model.k[_upper(model.r.size)]])
-
-
-def _unpacked(scalars: Array, basis: int) -> Model:
-    k = np.zeros((basis, basis))
-    k[_upper(basis)] = scalars[1 + basis :]
-    return Model(float(scalars[0]), scalars[1 : 1 + basis], k + np.triu(k, 1).T)
+def _symmetric(packed: Array, size: int) -> Array:
+    matrix = np.zeros((size, size))
+    matrix[_upper(size)] = packed
+    return matrix + np.triu(matrix, 1).T

@@ -1,10 +1,10 @@
-"""The subspace method: parties send preconditioned directions, the coordinator minimises exactly over their span.
+"""The subspace method: parties send exact steps on their own blocks, the coordinator minimises over their span.
 
-A round.  The coordinator sends g = w loss'(z) and the coefficients of the last step.  Party m applies the step,
-computes a direction d_m (a Newton step on its block, see direction.py) and sends D_m d_m with parabolas that lie above
-its penalty along its last steps and d_m.  The coordinator minimises the objective, or that upper bound of it, over the
-span of the last steps and the new directions, of every party separately or of their sums only, at no communication.
-So the objective never grows.  The curvature costs no message: these losses show it in their gradient.
+A round.  The coordinator sends g = w loss'(z) and the coefficients of the last step.  Party m applies the step, solves
+its own block exactly (see direction.py and kinked_step.py) and sends D_m d_m with a parabola for its penalty along its
+directions.  The coordinator minimises the objective over the span of all directions, of every party separately or of
+their sums only.  Where penalties have kinks or walls it asks the parties what a step would cost, scalars only, before
+it is taken (questions.py).  So the objective never grows, and bounds.py proves how far from the optimum it is.
 """
 
 from collections.abc import Mapping
@@ -17,23 +17,25 @@ from plait.errors import SettingError
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.methods.subspace.coordinator import SubspaceCoordinator
 from plait.methods.subspace.party import SubspaceParty
+from plait.methods.subspace.questions import QUESTIONS
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
-_SPAN_VECTORS, _SPAN_BYTES = 128, 2**30
-_LONGEST, _LONGEST_SUMS = 30, 40
+_SPAN_WORK, _SPAN_VECTORS, _SPAN_BYTES = 2e8, (60, 240), 2**30
+"""Products for a Gram matrix of the span, between which numbers of vectors that may vary, and its bytes."""
+_LONGEST, _LONGEST_SUMS = 60, 80  # past directions: more gain no rounds
 
 
 @dataclass(frozen=True)
 class Subspace(Method):
-    """Smooth losses, in a tenth of the rounds of ADMM.
+    """Smooth losses with any convex penalty or constraint, in a tenth of the rounds of ADMM, and proved at the end.
 
     Parameters
     ----------
     sums_only : bool, default=False
-        Let the coordinator use only sums over the parties, as secure aggregation will show it.
+        Let the coordinator use only sums over the parties.
     memory : int, default=None
-        How many past steps (per party) the coordinator minimises over; None chooses by N and M.
+        How many past directions of each party the coordinator minimises over; None chooses by N and M.
     """
 
     sums_only: bool = False
@@ -64,20 +66,25 @@ class Subspace(Method):
                     f"{self.remedy}"
                 )
 
+    def exchanges(self, rounds: int, rows: int) -> int:
+        """A gradient, some questions and a measurement a round, and the closing one."""
+        return (rounds + 1) * (QUESTIONS + 2)
+
     def party_side(self, block: Block) -> PartySide:
         return SubspaceParty(block)
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         return self.coordinator_of(task)
 
-    def coordinator_of(self, task: Task, stiffness: float = 1.0) -> SubspaceCoordinator:
+    def coordinator_of(self, task: Task, stiffness: float = 1.0, judge: Task | None = None) -> SubspaceCoordinator:
         """The coordinator's side, for a loss whose gradient shows its curvature up to a factor."""
-        return SubspaceCoordinator(task, self._memory(task), self.sums_only, stiffness)
+        return SubspaceCoordinator(task, self._memory(task), self.sums_only, stiffness, judge)
 
     def _memory(self, task: Task) -> int:
         if self.memory is not None:
             return self.memory
         vectors = 1 if self.sums_only else len(task.parties)
+        most = np.clip(np.sqrt(_SPAN_WORK / task.rows), *_SPAN_VECTORS) / vectors
         fitting = _SPAN_BYTES // (8 * task.rows * vectors)
         longest = _LONGEST_SUMS if self.sums_only else _LONGEST
-        return int(max(3, min(longest, _SPAN_VECTORS // vectors, fitting)))
+        return int(max(3, min(longest, most, fitting)))

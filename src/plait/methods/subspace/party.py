@@ -6,22 +6,17 @@ import numpy as np
 
 from plait._types import Array
 from plait.messages import Broadcast, Share
-from plait.methods.base import Block, PartySide
-from plait.methods.subspace.checks import check_gradient, check_orders
+from plait.methods.base import Block, PartySide, balanced
+from plait.methods.subspace.checks import check_gradient, check_proposal
 from plait.methods.subspace.curvature import SMALL, Curvature
-from plait.methods.subspace.direction import Others, newton_direction, proximal_direction, with_constant
-from plait.methods.subspace.messages import FAR, NO_BOUND, Model, Orders, Report
+from plait.methods.subspace.direction import Others, last, newton_direction, proximal_step, with_constant
+from plait.methods.subspace.messages import Description, Model, StepProposal
+from plait.methods.subspace.penalty_span import Basis, Rounding, answer, described
+from plait.problem.conjugates import conjugate, reach
 from plait.problem.losses import Seen
-from plait.problem.penalties import Parabola
-from plait.problem.row_blocks import vector_slices
 
-MODELS = 6
-"""Parabolas of a penalty with kinks: centred at x and at x + d, kinks rounded more and less."""
-_WIDTHS = (1.0, 0.1, 0.01)
-_LEAST_WIDTH = 1e-4
-
-_OTHERS, _OTHERS_BYTES = 40, 2**26
-_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4
+_OTHERS, _OTHERS_BYTES = 40, 2**26  # of the others' moves, how many are kept, and in how many bytes
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a sample counts
 _CROWDING, _MOST_CROWDING = 0.5, 8
 """By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
 _SETTLED = 4
@@ -31,34 +26,51 @@ _EARLY = 7
 _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 """Where others can do the same work as this party, up to so much of it, every other step leans to steepest descent:
 that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
-_FAINT = 1e-12
-_ROUNDING = 1e-6
+_MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
+_FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
+_ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
+_SMALL_WEIGHT = 1e-2  # of the largest weight, in units of its column: a model may be closed without such ones
+_DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
+_SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
 
 _STALE = 0.3
 """By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
 
 
 @dataclass(frozen=True)
-class PartyState:
-    """x (d,), its last steps (k, d) and direction (d,), their images, the others' moves (k, N); two gradients (N,).
+class SubspacePartyState:
+    """x (d,), the directions sent (k, d) with their images (k, N) as the coordinator has them, and the newest.
 
-    Images are as the coordinator has them.
+    steps (k, d) and the others' moves (k, N) in the last rounds; the first and the last gradient (N,).
     """
 
     x: Array
-    steps: Array
+    directions: Array
+    images: Array
     direction: Array
+    target: Array
+    """y = x + direction, where weights at rest are exactly at rest."""
     image: Array
+    steps: Array
     others: Array
-    owns: Array
     total_gram: Array
+    known: Array
+    """The party's scores as the coordinator has them (N,)."""
+    dropped: bool = False
+    """Whether directions have been forgotten, so that x itself joins the basis."""
     first: Array | None = None
     last: Array | None = None
     factored: tuple[Array, Array] | None = None
     """The weights and the ridge that the preconditioner was made with."""
     rounds: int = 0
-    known: Array | None = None
-    """The party's scores as the coordinator has them (N,), where images are rounded on their way."""
+    pull: Array | None = None
+    """D^T g (d,) of the last round, where the penalty has kinks."""
+    corrected: Array | None = None
+    """What the coordinator's scores lacked at a closing (N,)."""
+    drifted: bool = False
+    """Whether the coordinator's scores may differ from D x: vectors are rounded on their way, or weights were."""
+    rounding: Rounding | None = None
+    """Which kinks and walls the coordinator's questions have come upon in this round."""
 
 
 class SubspaceParty(PartySide):
@@ -67,106 +79,166 @@ class SubspaceParty(PartySide):
     def __init__(self, block: Block) -> None:
         self.block = block
         self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        self.keeps = block.features.rows <= _MOST_KEPT
         weights = block.weights
         self.per_sample = weights if bool(weights.min() > 0) else np.where(weights > 0, weights, 1.0)
+        squares = block.features.weighted_column_squares(block.weights)
+        self.sizes = np.sqrt(np.where(squares > 0, squares, 1.0))
         self._inverse: Curvature | None = None
         self._memo: list[tuple[Array, Seen]] = []
 
-    def start(self) -> PartyState:
+    def start(self) -> SubspacePartyState:
         d, n = self.block.features.columns, self.block.features.rows
-        none = np.empty((0, n))
-        return PartyState(np.zeros(d), np.empty((0, d)), np.zeros(d), np.zeros(n), none, none, np.empty((0, 0)))
+        none, zero = np.empty((0, n)), np.zeros(n if self.keeps else 0)
+        return SubspacePartyState(
+            np.zeros(d),
+            np.empty((0, d)),
+            none,
+            np.zeros(d),
+            np.zeros(d),
+            zero,
+            np.empty((0, d)),
+            none,
+            np.empty((0, 0)),
+            zero,
+        )
 
-    def weights(self, state: PartyState) -> Array:
-        return state.x
+    def weights(self, state: SubspacePartyState) -> Array:
+        """x (d,), within its bounds."""
+        feasible = self.block.penalty.feasible
+        return state.x if feasible is None else feasible.project(state.x)
 
-    def shown(self, state: PartyState) -> int:
+    def _cleaned(self, state: SubspacePartyState, orders: StepProposal, w: Array, pull: Array) -> Array:
+        """x (d,) within its bounds, without the small weights that the party's own exact step does without."""
+        penalty, x = self.block.penalty, state.x
+        if penalty.l1 > 0 or penalty.grouped is not None:
+            others = last(self._others(state, orders), 0)
+            y = proximal_step(self.block.features, penalty, x, pull, w, others)
+            size = np.abs(x) * self.sizes
+            x = np.where((y == 0) & (size <= _SMALL_WEIGHT * float(size.max(initial=0.0))), 0.0, x)
+        return x if penalty.feasible is None else penalty.feasible.project(x)
+
+    def shown(self, state: SubspacePartyState) -> int:
         return int(np.count_nonzero(state.direction))
 
-    def check(self, state: PartyState, broadcast: Broadcast) -> None:
+    def check(self, state: SubspacePartyState, broadcast: Broadcast) -> None:
         begun = state.first is not None
-        steps = len(state.steps) + 1 if begun else 0
-        check_orders(self.block, broadcast, steps, len(state.total_gram) + 1 if begun else 0, MODELS)
+        basis = len(self._basis(state).rows) if begun else 0
+        check_proposal(broadcast, basis, len(state.total_gram) + 1 if begun else 0, state.pull is not None)
+        if broadcast.vector is not None:
+            check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
+
+    def respond(self, state: SubspacePartyState, broadcast: Broadcast) -> tuple[SubspacePartyState, Share]:
+        orders = StepProposal.unpack(broadcast.scalars)
+        if orders.asks:
+            assert state.pull is not None
+            assert state.rounding is not None
+            reply, rounding = answer(
+                self.block.penalty, self._basis(state), orders.coefficients, state.pull, state.rounding
+            )
+            return replace(state, rounding=rounding), Share(broadcast.round, None, reply.pack())
         assert broadcast.vector is not None
-        check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
-
-    def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
-        g = broadcast.vector
-        assert g is not None
-        orders = Orders.unpack(broadcast.scalars)
+        g = balanced(broadcast.vector) if orders.intercept else broadcast.vector
         state = self._applied(state, orders, g)
-        features, penalty = self.block.features, self.block.penalty
-        unknown = self._unknown(state, g)
+        pull = self.block.features.adjoint(g)
         if broadcast.closing:
-            gradient = features.adjoint(g)
-            here = penalty.value(state.x)
-            stationarity = self.block.stationarity(state.x, gradient)
-            report = Report(here, here, here, stationarity, 0.0, features.columns, not penalty.smooth)
-            return state, Share(broadcast.round, None, report.raised(unknown).pack())
+            return self._closed(state, orders, broadcast.round, g, pull)
         w = self._weights(state, orders, g)
-        others = self._others(state, orders)
-        gradient = features.adjoint(g)
-        stationarity, here = self.block.stationarity(state.x, gradient), penalty.value(state.x)
-        state, direction = self._direction(state, orders, w, gradient, others)
-        there = penalty.value(state.x + direction)
-        slope = float(penalty.gradient(state.x) @ direction) if penalty.smooth else there - here
-        # Where the coordinator stopped short of the minimum, an own slope may point uphill: something is left to gain.
-        gain = abs(-float(gradient @ direction) - slope)
-        basis = np.vstack([state.steps[-orders.memory :], direction])
-        models = self._models(state.x, direction, basis, orders.models)
-        report = Report(
-            here,
-            there,
-            self._beyond(state.x + FAR * direction),
-            stationarity,
-            gain,
-            features.columns,
-            not penalty.smooth,
-            models,
-        )
+        state, y = self._aimed(state, orders, w, pull)
+        if state.rounds == 0 and self.block.start is not None:
+            y = self.block.penalty.prox(self.block.start, 0.0)  # an earlier model, within bounds, is the first step
+        forward = self.block.features.forward
+        # What rounding left out of earlier vectors is stated, not sent: a vector may be taken many times over.
+        missing = forward(state.x) - state.known if state.drifted else None
+        image = forward(y - state.x)
         first = g if state.first is None else state.first
-        image = features.forward(direction)
-        state = replace(state, direction=direction, first=first, last=first, rounds=state.rounds + 1)
-        if self.others_kept:  # else so many samples that vectors which only show the others' moves take too much memory
-            state = replace(state, image=image, last=g)
-        return state, Share(broadcast.round, image, report.raised(unknown).pack())
+        held = image if self.keeps else state.image
+        shown = g if self.others_kept else first  # only what is looked at again is kept
+        state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
+        state = replace(state, rounds=state.rounds + 1, pull=None if self.block.penalty.smooth else pull)
+        state, report = self._report(state, orders, g, pull, y, missing)
+        return state, Share(broadcast.round, image, report.pack())
 
-    def arrived(self, state: PartyState, vector: Array) -> PartyState:
-        if not self.others_kept:
-            return state  # so many samples that no images are kept, and rounding averages out
-        return replace(state, image=vector, known=np.zeros_like(vector) if state.known is None else state.known)
+    def _closed(
+        self, state: SubspacePartyState, orders: StepProposal, number: int, g: Array, pull: Array
+    ) -> tuple[SubspacePartyState, Share]:
+        """The last measurement; where the coordinator's scores have drifted, what they lack goes with it."""
+        before = state.x
+        if not self.block.penalty.smooth:
+            state = replace(state, x=self._cleaned(state, orders, self._weights(state, orders, g), pull))
+        report = self._measured(state, g, pull, state.x, None)
+        if not self.keeps and np.array_equal(before, state.x):
+            return state, Share(number, None, report.pack())
+        forward = self.block.features.forward
+        missing = forward(state.x) - state.known if self.keeps else forward(state.x - before)
+        if float(np.linalg.norm(missing)) <= _DRIFT * float(np.linalg.norm(state.known)):
+            return state, Share(number, None, report.pack())
+        if not self.keeps:
+            return state, Share(number, missing, report.pack())
+        state = replace(state, known=state.known + missing, corrected=missing)
+        return state, Share(number, missing, report.pack())
 
-    def _unknown(self, state: PartyState, g: Array) -> float:
-        """By how much the loss is higher at the party's scores than at those that the coordinator has, to first order.
+    def arrived(self, state: SubspacePartyState, vector: Array) -> SubspacePartyState:
+        if state.corrected is not None:
+            return replace(state, known=state.known - state.corrected + vector, corrected=None)
+        return replace(state, image=vector, drifted=True) if self.keeps else state
 
-        What the party states as its penalty includes this, and so the objective is the true one.
-        """
-        return 0.0 if state.known is None else float(g @ (self.block.features.forward(state.x) - state.known))
+    def _basis(self, state: SubspacePartyState) -> Basis:
+        rows = [state.directions, state.direction[None]]
+        return Basis(state.x, state.target, np.vstack([state.x[None], *rows] if state.dropped else rows), self.sizes)
 
-    def _beyond(self, x: Array) -> float:
-        """The penalty at x, if x is allowed."""
-        penalty = self.block.penalty
-        allowed = penalty.feasible is None or np.array_equal(penalty.feasible.project(x), x)
-        return penalty.value(x) if allowed else NO_BOUND
+    def _report(
+        self, state: SubspacePartyState, orders: StepProposal, g: Array, pull: Array, y: Array, missing: Array | None
+    ) -> tuple[SubspacePartyState, Description]:
+        penalty, d = self.block.penalty, state.direction
+        report = self._measured(state, g, pull, y, missing)
+        model, rounding = described(penalty, self._basis(state), pull)
+        if penalty.smooth:
+            # The coordinator takes a smooth penalty for its parabola.
+            report = replace(report, reached=model.value(np.append(np.zeros(model.r.size - 1), 1.0)))
+            gain = abs(float(pull @ d) + float(model.r[-1]))
+            h = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
+            along = state.steps[-orders.memory :] @ (h * d)
+        else:
+            gain = abs(float(pull @ d) + report.reached - report.penalty)
+            along = np.empty(0)
+        return replace(state, rounding=rounding), replace(report, gain=gain, model=model, along=along)
 
-    def _weights(self, state: PartyState, orders: Orders, g: Array) -> Array:
+    def _measured(
+        self, state: SubspacePartyState, g: Array, pull: Array, y: Array, missing: Array | None
+    ) -> Description:
+        """The party's part of the objective and of its bounds at x; no slopes yet."""
+        penalty, x = self.block.penalty, state.x
+        stationarity = self.block.stationarity(x, pull)
+        proof = (0.0, 0.0, 0.0, 1.0)
+        if penalty.convex and self.block.loss.convex:
+            largest = _SUPPOSED * float((np.maximum(np.abs(x), np.abs(y)) * self.sizes).max(initial=0.0))
+            part = reach(penalty, -pull)
+            whole = conjugate(penalty, -part * pull) if part > 0 else 0.0
+            proof = (part, whole, conjugate(penalty, -pull, largest / self.sizes), float(part == 0))
+        drift = (0.0, 0.0) if missing is None else (float(g @ missing), float(np.linalg.norm(missing)))
+        here = penalty.value(x)
+        numbers = (here, penalty.value(y), stationarity, 0.0, float(x.size), float(not penalty.smooth))
+        return Description(*numbers, *proof, *drift, Model.none(), np.empty(0))
+
+    def _weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
         """The loss's curvature at every sample (N,), weighted, as the gradient shows it."""
-        curvature = self._seen_curvature(g, state.first if state.first is not None else g, orders.start)
-        floor = max(_CURVATURE_FLOOR * float(curvature.mean()), 1e-300 if self.block.loss.smooth else _KINK_FLOOR)
-        weights = np.maximum(curvature, floor, out=curvature if not self.others_kept else None)
-        for rows in vector_slices(weights.size):
-            weights[rows] *= orders.stiffness * self.block.weights[rows]
-        return weights
+        curvature = self._seen(g, state.first if state.first is not None else g, orders.start).curvature
+        mean = float(self.block.weights @ curvature)
+        if mean == 0:  # flat everywhere: a unit of curvature keeps the step finite
+            return orders.stiffness * self.block.weights
+        floor = max(_CURVATURE_FLOOR * mean, 0.0 if self.block.loss.smooth else _KINK_FLOOR)
+        return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
 
-    def _direction(
-        self, state: PartyState, orders: Orders, w: Array, gradient: Array, others: Others
-    ) -> tuple[PartyState, Array]:
-        """A Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
+    def _aimed(
+        self, state: SubspacePartyState, orders: StepProposal, w: Array, pull: Array
+    ) -> tuple[SubspacePartyState, Array]:
+        """y (d,): x and a Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
         features, penalty = self.block.features, self.block.penalty
+        others = self._others(state, orders)
         if not penalty.smooth:
-            cross = features.adjoint((others.moves * w).T)
-            return state, proximal_direction(features, penalty, state.x, gradient, w, cross, others)
-        gradient = gradient + penalty.gradient(state.x)
+            return state, proximal_step(features, penalty, state.x, pull, w, last(others, int(orders.counted)))
+        gradient = pull + penalty.gradient(state.x)
         ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
         crowding = min(1.0, orders.width / features.rows)
         # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
@@ -183,51 +255,47 @@ class SubspaceParty(PartySide):
         found = newton_direction(curvature, w, h, gradient, others, state.rounds >= _EARLY)
         same_work = found.overlap > _SAME_WORK - _SAME_WORK_CROWDED * crowding
         if same_work and state.rounds >= _EARLY and state.rounds % 2 and ridge.min() > 0:
-            return state, (1 - _LEAN) * found.step - _LEAN * gradient / h
-        return state, found.step
+            return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
+        return state, state.x + found.step
 
-    def _applied(self, state: PartyState, orders: Orders, g: Array) -> PartyState:
+    def _applied(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> SubspacePartyState:
         """Take the step that the coordinator chose, and note how the others moved meanwhile."""
-        if state.first is None or state.last is None:
-            return state
-        kept = orders.coefficients.size - 1
-        step = orders.coefficients @ np.vstack([state.steps[len(state.steps) - kept :], state.direction])
-        keep = max(self.others_kept, orders.memory)
-        others, owns, known = state.others, state.owns, state.known
+        if state.first is None or state.last is None or not orders.coefficients.size:
+            return replace(state, corrected=None)
+        basis, c = self._basis(state), orders.coefficients
+        x = orders.scale * basis.point(c)
+        others, images, known = state.others, state.images, state.known
+        own = self._own_move(state, orders, x)
+        if self.keeps:
+            images, known = np.vstack([images, state.image])[-orders.memory :], known + own
         if self.others_kept:
             before, after = (self._seen(v, state.first, orders.start) for v in (state.last, g))
-            own = self._own_image(state, orders.coefficients, step)
-            known = None if known is None else known + own
             moved = after.score - before.score - own
             # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
             clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
             others = np.vstack([others, moved if clear else np.zeros_like(moved)])[-self.others_kept :]
-            owns = np.vstack([owns, own])[-self.others_kept :]
+        keep = max(self.others_kept, orders.memory)
         return replace(
             state,
-            x=state.x + step,
-            steps=np.vstack([state.steps, step])[-keep:],
+            x=x,
+            directions=np.vstack([state.directions, state.direction])[-orders.memory :],
+            images=images,
+            dropped=state.dropped or len(state.directions) >= orders.memory,
+            steps=np.vstack([state.steps, x - state.x])[-keep:],
             others=others,
-            owns=owns,
             total_gram=_grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
             known=known,
+            rounding=None,
         )
 
-    def _own_image(self, state: PartyState, coefficients: Array, step: Array) -> Array:
-        """The step as it shows at the coordinator: from the images of the past steps where they are all kept."""
-        past = coefficients.size - 1
-        if past > len(state.owns):
-            return self.block.features.forward(step)
-        return coefficients[:-1] @ state.owns[len(state.owns) - past :] + coefficients[-1] * state.image
-
-    def _seen_curvature(self, g: Array, first: Array, start: float) -> Array:
-        """The curvature (N,) that g shows; where nothing else of it is wanted, a part of the rows at a time."""
-        if self.others_kept:
-            return self._seen(g, first, start).curvature
-        found, each = np.empty_like(g), self.per_sample
-        for rows in vector_slices(g.size):
-            found[rows] = self.block.loss.seen(g[rows] / each[rows], first[rows] / each[rows], start).curvature
-        return found
+    def _own_move(self, state: SubspacePartyState, orders: StepProposal, x: Array) -> Array:
+        """By how much the party's scores change (N,) with the step to x, as the coordinator has it."""
+        if not self.keeps:
+            return self.block.features.forward(x - state.x) if self.others_kept else np.empty(0)
+        c = orders.coefficients
+        own = c[-len(state.images) - 1 :] @ np.vstack([state.images, state.image[None]])
+        own += (c[0] if state.dropped else 0.0) * state.known
+        return np.asarray(orders.scale * (state.known + own) - state.known)
 
     def _seen(self, g: Array, first: Array, start: float) -> Seen:
         """What g shows; the last two are remembered, as each is asked for in two rounds."""
@@ -238,7 +306,7 @@ class SubspaceParty(PartySide):
         self._memo = [*self._memo[-1:], (g, seen)]
         return seen
 
-    def _curvature(self, state: PartyState, w: Array, h: Array) -> tuple[PartyState, Curvature]:
+    def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
         """H at these weights, factorised again once the samples' weights have changed enough to matter."""
         f = self.block.features
         cheap = f.rows * f.columns**2 <= SMALL
@@ -251,7 +319,7 @@ class SubspaceParty(PartySide):
             self._inverse = Curvature(f, *state.factored, self.block.penalty.ridge, self._inverse)
         return state, self._inverse
 
-    def _others(self, state: PartyState, orders: Orders) -> Others:
+    def _others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
         energy = np.einsum("kn,kn->k", state.others, state.others)
@@ -260,24 +328,6 @@ class SubspaceParty(PartySide):
         total = state.total_gram[np.ix_(alive - k, alive - k)]
         others = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
         return others.and_constant() if orders.intercept else others
-
-    def _models(self, x: Array, direction: Array, basis: Array, wanted: int) -> tuple[Model, ...]:
-        """Parabolas above the penalty along the basis; a smooth penalty has one, repeated where more are wanted."""
-        penalty = self.block.penalty
-        if penalty.smooth:
-            return (self._model(x, basis, x, np.zeros_like(x)),) * max(wanted, 1)
-        if wanted == 0:
-            return ()
-        size = np.sqrt(np.where(self.block.features.column_squares > 0, self.block.features.column_squares, 1.0))
-        reach = np.abs(direction) + (_LEAST_WIDTH * float((np.abs(direction) * size).max()) + 1e-14) / size
-        return tuple(self._model(x, basis, centre, width * reach) for centre in (x + direction, x) for width in _WIDTHS)
-
-    def _model(self, x: Array, basis: Array, centre: Array, width: Array) -> Model:
-        over = self.block.penalty.majoriser(centre, width)
-        h = over.curvature
-        if self.block.penalty.feasible is not None:
-            over = Parabola(NO_BOUND, h)  # no parabola lies above a wall
-        return Model(over.constant + float(h @ (x * x)) / 2, basis @ (h * x), (basis * h) @ basis.T)
 
 
 def _changed(old: Array, new: Array) -> float:

@@ -1,34 +1,50 @@
-"""The coordinator's exact minimisations over vectors it has received, at no communication.
+"""The coordinator's exact minimisation over vectors it has received, at no communication.
 
     c <- argmin over c of   sum_i w_i loss((z + P^T c)_i; y_i) + r^T c + c^T K c / 2
 
-over all c, or over 0 <= c <= 1.  Damped Newton methods: the objective never grows, whatever the loss.
+r and K model the penalties along the vectors.  A damped Newton method: the objective never grows, whatever the loss.
+A `Valley` keeps where the last minimisation ended, and the loss's Hessian there: with another model of the penalties
+the next one starts from it, and takes a pass or two over the rows.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from plait._types import Array
+from plait.methods.admm.z_update import increasing_root
 from plait.methods.base import Task
-from plait.problem.penalties import Box
-from plait.problem.prox_newton import CompositeProblem, Quadratic
 
-_STEPS, _HALVINGS = 50, 40
-_ARMIJO = 1e-4
-PRECISE = 1e-13
-ROUGH = 1e-9
-"""The precision for candidates of which only the best is taken."""
+_STEPS, _HALVINGS, _DOUBLINGS = 50, 40, 40  # Newton steps, and halvings and doublings of one: more gain nothing
+_ARMIJO = 1e-4  # of the fall that the slope promises: a step that reaches it is taken
+PRECISE = 1e-13  # of the objective: a promised fall that rounding hides
 _NEARLY, _ENOUGH = 0.1, 1e-3
 """A Newton step that gains no more than these shares of all that was gained leaves the Hessian as it is, and ends."""
-_FLAT = 1e-11
-_CLEAR = 6.0
-"""How many standard deviations a slope must be from what rounding alone would show, for its direction to be taken."""
-_LEAST = 1e-4
+_FLAT = 1e-12  # of the largest eigenvalue, in scaled coordinates: what lies below is rounding, and is left alone
+_DEPENDENT = 1e-12  # of a vector's square: what newer vectors leave of it; less is rounding
+_STILL_FALLING = 0.5  # of the first slope: where so much is left after a whole step, a longer one is tried
+_CAUTION = 100.0  # times what rounding is expected to add to the loss: it stays, and what is gained here is little
+_FITTED = 3e-8  # of the loss: what a vector that is all rounding may seem to gain in a round
+_LEAST = 1e-4  # of the largest curvature: what a sample on which the loss is flat counts at least
 
-NewtonStep = Callable[[Array, Array, Array, Array], Array]
-"""Gradient (K,), the covariance of what rounding added to it (K, K), Hessian (K, K) and point (K,) to a step (K,)."""
+
+@dataclass(frozen=True)
+class Point:
+    """Scores z (N,), the mean loss there, its gradient (N,) and its curvature (N,)."""
+
+    z: Array
+    value: float
+    gradient: Array
+    curvature: Array
+
+    @staticmethod
+    def at(task: Task, z: Array) -> "Point":
+        value, gradient, h = task.loss.derivatives(z, task.labels)
+        if h.min() <= 0:  # where the loss is flat or bends down, a little curvature, so that a slope is followed
+            top = float(h.max())
+            h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
+        return Point(z, float(task.weights @ value), task.weights * gradient, task.weights * h)
 
 
 @dataclass(frozen=True)
@@ -38,147 +54,198 @@ class Minimum:
     coefficients: Array
     scores: Array
     value: float
-    known: "Scores | None" = None
+    known: Point | None = None
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Scores z (N,), the mean loss there, its gradient (N,) and its curvature (N,)."""
+class Valley:
+    """Independent vectors (k, N) among those received, and where the last minimisation over them ended.
 
-    z: Array
-    value: float
-    gradient: Array
-    curvature: Array
+    kept      (K,): which of the received vectors they are
+    at        coefficients (k,) and the loss there
+    hessian   (k, k) of the loss somewhere near, None before the first minimisation
+    ridge     (k, k): what the vectors' rounding adds to the loss
+    """
+
+    basis: Array
+    kept: npt.NDArray[np.bool_]
+    at: Array
+    point: Point
+    ridge: Array
+    hessian: Array | None = None
 
     @staticmethod
-    def at(task: Task, z: Array) -> "Scores":
-        value, gradient, h = task.loss.derivatives(z, task.labels)
-        if h.min() <= 0:  # where the loss is flat or bends down, a little curvature, so that a slope is followed
-            top = float(h.max())
-            h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
-        return Scores(z, float(task.weights @ value), task.weights * gradient, task.weights * h)
+    def of(task: Task, start: Point, vectors: Array, k: Array, noise: Array | None = None) -> "Valley":
+        """k (K, K): a curvature of the penalties that is sure.
+
+        noise (K, K) is the covariance of the vectors' rounding at each sample.  Where vectors nearly cancel, their
+        rounding is left, and the loss would fall along it, though no party's scores do.
+        """
+        ridge = np.zeros((len(vectors), len(vectors)))
+        if noise is not None and noise.any():
+            fitted = float(start.gradient @ start.gradient) / (2 * _FITTED * max(abs(start.value), 1e-300))
+            ridge = max(_CAUTION * float(start.curvature.sum()), fitted) * noise
+        kept = _independent(task, start, vectors, k + ridge, np.diag(ridge))
+        basis = vectors if kept.all() else vectors[kept]
+        return Valley(basis, kept, np.zeros(len(basis)), start, ridge[np.ix_(kept, kept)])
+
+    def lowest(self, task: Task, r: Array, k: Array, precision: float = PRECISE) -> tuple["Valley", Minimum]:
+        """The minimum with penalties modelled by r (K,) and k (K, K), and the valley with its end there."""
+        model = _Model(task, self.basis, r[self.kept], k[np.ix_(self.kept, self.kept)], self.ridge)
+        valley, found = _newton(model, self, precision)
+        c = np.zeros(self.kept.size)
+        c[self.kept] = found.coefficients
+        return valley, replace(found, coefficients=c)
 
 
 def minimise_over_span(
-    task: Task,
-    start: Scores,
-    basis: Array,
-    r: Array,
-    k: Array,
-    precision: float = PRECISE,
-    noise: Array | None = None,
+    task: Task, start: Point, vectors: Array, r: Array, k: Array, noise: Array | None = None
 ) -> Minimum:
-    """Over all c.  basis: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along it.
-
-    noise (K, K) is the covariance of the vectors' rounding at each sample.  Where vectors nearly cancel, their rounding
-    is left, and the loss would fall along it, though no party's scores do.
-    """
-    return _minimise(_Bounded(task, basis, r, k, noise), start, _free_step, precision)
+    """Over all c.  vectors: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along them."""
+    return Valley.of(task, start, vectors, k, noise).lowest(task, r, k)[1]
 
 
-def minimise_over_box(task: Task, start: Scores, basis: Array, r: Array) -> Minimum:
-    """Over 0 <= c <= 1, with a penalty that is linear along the basis."""
-    problem = _Bounded(task, basis, r, np.zeros((r.size, r.size)))
-    return _minimise(problem, start, _boxed_step, ROUGH, scaled=False)
+def best_shift(task: Task, z: Array) -> float:
+    """The number b that minimises the mean loss at z + b, found between two ends where its slope changes sign."""
+    if not task.loss.convex:
+        starts = [0.0, float(np.median(task.labels - z))]
+        ones, none = np.ones((1, z.size)), np.zeros(1)
+        ends = [
+            (start, minimise_over_span(task, Point.at(task, z + start), ones, none, np.zeros((1, 1))))
+            for start in starts
+        ]
+        start, best = min(ends, key=lambda end: end[1].value)
+        return start + float(best.coefficients[0])
+
+    def slope(b: float) -> float:
+        return float(np.sum(task.gradient(z + b)))
+
+    return increasing_root(slope, 0.0, width=1.0)
+
+
+def _independent(task: Task, start: Point, vectors: Array, k: Array, rounding: Array) -> npt.NDArray[np.bool_]:
+    """Which vectors (K,) add to those after them more than rounding; all samples count, curved or not."""
+    weighted = vectors * np.sqrt(float(start.curvature.sum()) * task.weights)
+    gram = weighted @ weighted.T + k
+    size = np.diag(gram).copy()
+    least = np.maximum(_DEPENDENT, rounding / np.maximum(size, 1e-300))
+    root = np.sqrt(np.maximum(size, 1e-300))
+    left = gram / np.outer(root, root)
+    keep = np.zeros(len(size), dtype=bool)
+    for j in range(len(size) - 1, -1, -1):
+        keep[j] = size[j] > 0 and left[j, j] > 2 * least[j]
+        if keep[j]:
+            row = left[j] / np.sqrt(left[j, j])
+            left -= np.outer(row, row)
+    return keep
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Coefficients (K,), the scores there, and the objective."""
+    """Coefficients (k,), the loss there, and the objective."""
 
     coefficients: Array
-    scores: Scores
+    point: Point
     value: float
 
 
 @dataclass(frozen=True)
-class _Bounded:
-    """What is minimised: the mean loss and a parabola above the penalty."""
+class _Model:
+    """What is minimised: the mean loss, a model of the penalty, and the cost of rounding."""
 
     task: Task
     basis: Array
     r: Array
     k: Array
-    noise: Array | None = None
+    ridge: Array
 
-    def place(self, coefficients: Array, scores: Scores) -> _Place:
-        penalty = float(self.r @ coefficients + coefficients @ (self.k @ coefficients) / 2)
-        return _Place(coefficients, scores, scores.value + penalty)
+    def place(self, c: Array, point: Point) -> _Place:
+        return _Place(c, point, point.value + float(self.r @ c) + float(c @ ((self.k + self.ridge) @ c)) / 2)
 
     def slopes(self, place: _Place) -> Array:
-        """The gradient with respect to the coefficients, (K,)."""
-        return self.basis @ place.scores.gradient + self.r + self.k @ place.coefficients
+        """The gradient with respect to the coefficients, (k,)."""
+        return self.basis @ place.point.gradient + self.r + (self.k + self.ridge) @ place.coefficients
 
-    def blur(self, place: _Place) -> Array:
-        """The covariance of what the vectors' rounding adds to those slopes, (K, K)."""
-        if self.noise is None or not self.noise.any():
-            return np.zeros_like(self.k)
-        return self.noise * float(place.scores.gradient @ place.scores.gradient)
+    def bend(self, place: _Place) -> Array:
+        """The loss's Hessian (k, k)."""
+        weighted = self.basis * np.sqrt(place.point.curvature)
+        return weighted @ weighted.T
 
-    def hessian(self, place: _Place) -> Array:
-        """(K, K)."""
-        weighted = self.basis * np.sqrt(place.scores.curvature)
-        return weighted @ weighted.T + self.k
+    def value(self, place: _Place) -> float:
+        """The objective, without the cost of rounding."""
+        return place.value - float(place.coefficients @ (self.ridge @ place.coefficients)) / 2
 
 
-def _minimise(problem: _Bounded, start: Scores, newton: NewtonStep, precision: float, scaled: bool = True) -> Minimum:
-    place = first = problem.place(np.zeros_like(problem.r), start)
-    scale, hessian, renew = np.ones_like(problem.r), problem.k, True
-    for count in range(_STEPS):
-        gradient = problem.slopes(place)
-        if renew:
-            hessian = problem.hessian(place)
-        if count == 0 and scaled:
-            scale = _scales(hessian)
-        scales, at = np.outer(scale, scale), place.coefficients * scale
-        step = newton(gradient / scale, problem.blur(place) / scales, hessian / scales, at) / scale
-        slope = float(gradient @ step)
-        moved = step @ problem.basis
-        if -slope <= precision * max(abs(place.value), 1e-300):
+def _newton(model: _Model, valley: Valley, precision: float) -> tuple[Valley, Minimum]:
+    place = first = model.place(valley.at, valley.point)
+    hessian, known = valley.hessian, True
+    extra = model.k + model.ridge
+    for _ in range(_STEPS if model.r.size else 0):
+        fresh = hessian is None
+        if hessian is None:
+            hessian = model.bend(place)
+        gradient = model.slopes(place)
+        step = _free_step(gradient, hessian + extra)
+        fall = -float(gradient @ step)
+        moved = step @ model.basis
+        if fall <= precision * max(abs(place.value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
-            return Minimum(place.coefficients + step, place.scores.z + moved, place.value)
-        there = _line_search(problem, place, step, moved, slope)
+            place = replace(
+                place, coefficients=place.coefficients + step, point=replace(place.point, z=place.point.z + moved)
+            )
+            known = False
+            break
+        there = _line_search(model, place, step, moved, fall)
         if there is None:
+            if fresh:
+                break
+            hessian = None  # it was that of another place
+            continue
+        gained, last = first.value - there.value, place.value - there.value
+        place = there
+        if fall <= _ENOUGH * gained:
             break
-        gained = first.value - there.value
-        renew, place = -slope > _NEARLY * gained, there
-        if -slope <= _ENOUGH * gained:
-            break
-    return Minimum(place.coefficients, place.scores.z, place.value, place.scores)
+        if fall > _NEARLY * gained or last < fall / 4:
+            hessian = None
+    end = (
+        replace(valley, at=place.coefficients, point=place.point, hessian=hessian)
+        if known
+        else replace(valley, hessian=hessian)
+    )
+    return end, Minimum(place.coefficients, place.point.z, model.value(place), place.point if known else None)
 
 
-def _scales(hessian: Array) -> Array:
-    """Each vector's size in the problem's own metric, so that the Newton system is well scaled."""
+def _free_step(gradient: Array, hessian: Array) -> Array:
+    """The Newton step, in coordinates in which every vector has the same size."""
     size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
-    return np.where(size > 0, size, 1.0)
-
-
-def _free_step(gradient: Array, blur: Array, hessian: Array, c: Array) -> Array:
-    values, vectors = np.linalg.eigh(hessian)
-    slopes = vectors.T @ gradient
+    scale = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
+    slopes = vectors.T @ (gradient / scale)
     # Directions without curvature are left alone rather than followed to infinity.
     keep = values > _FLAT * max(float(values[-1]), 1e-300)
-    if blur.any():
-        keep &= slopes**2 > _CLEAR**2 * np.einsum("ik,ij,jk->k", vectors, blur, vectors, optimize=True)
-    return -vectors[:, keep] @ (slopes[keep] / values[keep])
+    return -(vectors[:, keep] @ (slopes[keep] / values[keep])) / scale
 
 
-def _boxed_step(gradient: Array, blur: Array, hessian: Array, c: Array) -> Array:
-    """The minimiser of the quadratic model over the box."""
-    if np.trace(hessian) == 0:
-        return np.zeros_like(c)
-    q = hessian + 1e-12 * max(float(np.trace(hessian)), 1e-300) * np.eye(c.size)
-    problem = CompositeProblem(Box(0.0, 1.0), Quadratic.of(q))
-    return problem.solve(q @ c - gradient, 1.0, c, 1e-10, bursts=20) - c
+def _line_search(model: _Model, place: _Place, step: Array, moved: Array, fall: float) -> _Place | None:
+    """Halve the step until the objective falls enough, or double it while it keeps falling; None otherwise."""
 
+    def at(length: float) -> _Place:
+        return model.place(place.coefficients + length * step, Point.at(model.task, place.point.z + length * moved))
 
-def _line_search(problem: _Bounded, place: _Place, step: Array, moved: Array, slope: float) -> _Place | None:
-    """Halve the step until the objective falls enough; None when it never does."""
     length = 1.0
     for _ in range(_HALVINGS):
-        scores = Scores.at(problem.task, place.scores.z + length * moved)
-        there = problem.place(place.coefficients + length * step, scores)
-        if there.value <= place.value + _ARMIJO * length * slope:
-            return there
+        there = at(length)
+        if there.value <= place.value - _ARMIJO * length * fall:
+            break
         length /= 2
-    return None
+    else:
+        return None
+    for _ in range(_DOUBLINGS if length == 1 else 0):
+        if float(model.slopes(there) @ step) > -_STILL_FALLING * fall:
+            break
+        length *= 2
+        further = at(length)
+        if not further.value < there.value:
+            break
+        there = further
+    return there

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from plait._types import Array
 from plait.problem.losses import Loss, Seen
@@ -39,6 +39,11 @@ class SoftLogistic(Loss):
 
     def slope(self) -> float:
         return max(self.high, 1 - self.low)
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        """s log s + (1 - s) log(1 - s),  s = v + y in [0, 1]."""
+        s = v + y
+        return np.where((s < 0) | (s > 1), np.inf, xlogy(s, s) + xlogy(1 - s, 1 - s))
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         return -logistic_root(-(v + step * y), np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v)))

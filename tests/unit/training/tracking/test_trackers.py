@@ -27,7 +27,8 @@ def tables() -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 def test_json_lines_tell_the_run_from_its_beginning_to_its_end(tables, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "new folder" / "rounds.jsonl"
-    fit = plait.fit(*tables, callbacks=[tracking.JsonLinesFile(path)])
+    stopping = plait.Stopping(tol=1e-12)  # so that there are rounds enough to expect more
+    fit = plait.fit(*tables, callbacks=[tracking.JsonLinesFile(path)], stopping=stopping)
     first, *rounds, last = [json.loads(line) for line in path.read_text().splitlines()]
     assert first["event"] == "begin"
     assert first["parties"] == ["bank", "shop"]

@@ -15,11 +15,15 @@ import numpy as np
 
 from plait._types import Array
 from plait.methods.base import Task
-from plait.methods.certified.messages import Description
+from plait.methods.subspace.messages import Description
 
 _LEAST_OBJECTIVE = 1e-10  # of the objective before round 1: below it a run counts as an exact fit
 _SHRINKAGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """By how much a dual point is made smaller where rounding has led it out of the slopes that a loss can have."""
+_STUCK, _WAIT = 1e-12, 5
+"""Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
+Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
+_STUCK_ROUNDED = 1e-6  # of the objective: three such rounds end a run in short numbers, whose slopes prove no more
 _LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
 
 
@@ -56,7 +60,7 @@ class Bounds:
 
     def fallen(self, by: float) -> "Bounds":
         """The same after a round in which the objective fell."""
-        return replace(self, falls=(*self.falls, by)[-_LOOK_BACK:])
+        return replace(self, falls=(*self.falls, by)[-_WAIT:])
 
     def scale(self, objective: float) -> float:
         """What gaps are relative to."""
@@ -66,16 +70,20 @@ class Bounds:
         """By how much the objective can still fall at most, relative: proved."""
         return max(objective - self.lower, 0.0) / self.scale(objective)
 
-    def estimate(self, objective: float, hoped: float, convex: bool) -> float:
-        """The same where nothing can be proved; nan where it can.
+    def estimate(self, objective: float, hoped: float, convex: bool, rounded: bool = False) -> float:
+        """The same where nothing can be proved; nan where a proof can still be expected.
 
         If no weight of the optimum is much larger than the largest found, and by what the last rounds gained.
         """
-        if convex and not self.open:
+        scale = self.scale(objective)
+        if rounded and len(self.falls) >= _LOOK_BACK and max(self.falls[-_LOOK_BACK:]) <= _STUCK_ROUNDED * scale:
+            return max(*self.falls[-_LOOK_BACK:], 0.0) / scale
+        stuck = len(self.falls) == _WAIT and max(self.falls) <= _STUCK * scale
+        if convex and not self.open and not stuck:
             return np.nan
-        recent = max(self.falls) if len(self.falls) == _LOOK_BACK else np.inf
-        left = max(objective - self.supposed, hoped) if convex else hoped
-        return max(left, recent) / self.scale(objective)
+        recent = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
+        left = min(objective - self.supposed if convex else hoped, hoped if stuck else np.inf)
+        return max(left, recent, 0.0) / scale
 
 
 def loss_conjugate(task: Task, g: Array) -> float:

@@ -17,7 +17,7 @@ import scipy.linalg
 
 from plait._types import Array
 from plait.problem.features import Features
-from plait.problem.penalties import L1, Box, GroupLasso, Penalty
+from plait.problem.penalties import Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Indices = npt.NDArray[np.intp]
@@ -37,19 +37,21 @@ _TOLERANCE, _BURSTS = 1e-10, 60  # of the general iteration: relative residual, 
 
 @dataclass(frozen=True)
 class Separable:
-    """A penalty that is a sum over single weights:  l1 |x_j| + ridge x_j^2 / 2,  low <= x_j <= high."""
+    """A penalty that is a sum over single weights:  l1 |x_j| + ridge x_j^2 / 2,  low_j <= x_j <= high_j."""
 
     l1: float
     ridge: float
-    low: float
-    high: float
+    low: Array
+    high: Array
 
     @staticmethod
-    def of(penalty: Penalty) -> "Separable":
+    def of(penalty: Penalty, width: int) -> "Separable":
         """The numbers of a separable, convex penalty."""
-        l1 = penalty.shape.alpha if isinstance(penalty.shape, L1) else 0.0
-        box = penalty.feasible if isinstance(penalty.feasible, Box) else Box()
-        return Separable(l1, penalty.ridge, box.lower, box.upper)  # type: ignore[arg-type]  # one pair for all
+        return Separable(penalty.l1, penalty.ridge, *penalty.bounds(width))
+
+    def only(self, on: Indices) -> "Separable":
+        """Of some of the weights."""
+        return Separable(self.l1, self.ridge, self.low[on], self.high[on])
 
     def shrunk(self, t: Array, units: Array) -> Array:
         """The proximal map with step 1 / units, of all but the ridge."""
@@ -59,15 +61,6 @@ class Separable:
         """Which weights lie on a kink or at a wall."""
         walls: Mask = (x <= self.low) | (x >= self.high)
         return walls | (x == 0) if self.l1 > 0 else walls
-
-
-def at_rest(penalty: Penalty, y: Array) -> Mask:
-    """Which weights of a proximal point y lie on a kink or at a wall of a convex penalty."""
-    if isinstance(penalty.shape, GroupLasso):
-        return y == 0
-    rest = Separable.of(penalty).at_rest(y)
-    kept = penalty.feasible
-    return rest | (y == 0) if kept is not None and getattr(kept, "non_negative", False) else rest
 
 
 @dataclass(frozen=True)
@@ -103,7 +96,7 @@ def kinked_step(penalty: Penalty, x: Array, gradient: Array, h: Curved) -> Array
     if not penalty.separable:
         q = h.block(every)
         return _general(penalty, q, q @ x - gradient, x)
-    rule = Separable.of(penalty)
+    rule = Separable.of(penalty, x.size)
     if x.size <= _WIDE:
         q = h.block(every)
         return _exact(rule, q, q @ x - gradient, x)
@@ -119,7 +112,7 @@ def _on_working_sets(rule: Separable, x: Array, gradient: Array, h: Curved) -> A
     for _ in range(_SETS):
         q = h.block(on)
         # Off the working set weights stay where they are, so that only the moves of those on it count.
-        part = _exact(rule, q, q @ x[on] - gradient[on], y[on])
+        part = _exact(rule.only(on), q, q @ x[on] - gradient[on], y[on])
         y = x.copy()
         y[on] = part
         slope = gradient + h.apply(y - x) + rule.ridge * y
@@ -175,7 +168,7 @@ def swept(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
         for j in range(y.size):
             t = y[j] - slope[j] / units[j]
             size = abs(t) - rule.l1 / units[j]
-            to = min(max(np.copysign(size, t) if size > 0 else 0.0, rule.low), rule.high)
+            to = min(max(np.copysign(size, t) if size > 0 else 0.0, rule.low[j]), rule.high[j])
             if to != y[j]:
                 slope += q[j] * (to - y[j])
                 y[j] = to
@@ -193,11 +186,11 @@ def descend(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
         on = np.flatnonzero(free)
         if on.size:
             move = -_solve(q[np.ix_(on, on)], slope[on] + rule.l1 * sign[on])
-            length, first = _to_next_kink(rule, y[on], sign[on], move)
+            length, first = _to_next_kink(rule.only(on), y[on], sign[on], move)
             y[on] += length * move
             if first.size:
                 hit = on[first]
-                y[hit] = _resting_place(rule, y[hit], move[first])
+                y[hit] = _resting_place(rule.only(hit), y[hit], move[first])
                 free[hit] = False
                 careful |= length == 0
                 continue

@@ -14,20 +14,20 @@ import numpy as np
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block
-from plait.methods.subspace.messages import FAR, ProtectedOrders, Report
-from plait.methods.subspace.party import PartyState, SubspaceParty
+from plait.methods.protected.messages import FAR, ProtectedOrders, Report
+from plait.methods.protected.party import BoundedParty, BoundedPartyState
 
 _CURVATURE_FLOOR = 4e-3  # of the mean curvature: a sample that seems certain may not be
 
 
-class ProtectedSubspaceParty(SubspaceParty):
+class ProtectedParty(BoundedParty):
     """Applies the step it is told, then sends the image of a Newton direction; a broadcast's vector is D^T g (d,)."""
 
     def __init__(self, block: Block) -> None:
         super().__init__(block)
         self.others_kept = 0  # a gradient that is not seen shows no moves
 
-    def respond(self, state: PartyState, broadcast: Broadcast) -> tuple[PartyState, Share]:
+    def respond(self, state: BoundedPartyState, broadcast: Broadcast) -> tuple[BoundedPartyState, Share]:
         gradient = broadcast.vector
         assert gradient is not None
         told = ProtectedOrders.unpack(broadcast.scalars)

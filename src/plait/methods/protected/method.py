@@ -12,12 +12,15 @@ import numpy as np
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task
-from plait.methods.subspace.coordinator import SubspaceCoordinator, SubspaceState
-from plait.methods.subspace.messages import Orders, ProtectedOrders
+from plait.methods.protected.coordinator import BoundedCoordinator, BoundedState
+from plait.methods.protected.messages import Orders, ProtectedOrders
+from plait.methods.protected.protected_party import ProtectedParty
 from plait.methods.subspace.method import Subspace
-from plait.methods.subspace.protected_party import ProtectedSubspaceParty
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
+
+_SPAN_VECTORS, _SPAN_BYTES = 128, 2**30  # the longest span, and its bytes: more takes longer than a round
+_LONGEST, _LONGEST_SUMS = 30, 40  # past steps of a party, or of their sum: more gain no rounds
 
 
 @dataclass(frozen=True)
@@ -34,28 +37,35 @@ class ProtectedSubspace(Method):
         self.inner.check(loss, penalties)
 
     def party_side(self, block: Block) -> PartySide:
-        return ProtectedSubspaceParty(block)
+        return ProtectedParty(block)
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
         if not self.groups:
-            return ProtectedCoordinator(task, self.inner.coordinator_of(task))
-        inner = self.inner.coordinator_of(replace(task, parties=tuple(group[0] for group in self.groups)))
+            return ProtectedCoordinator(task, self._coordinator(task))
+        inner = self._coordinator(replace(task, parties=tuple(group[0] for group in self.groups)))
         inner.task, inner.groups = task, self.groups  # as much memory as for one party a group
         return ProtectedCoordinator(task, inner)
+
+    def _coordinator(self, task: Task) -> BoundedCoordinator:
+        vectors = 1 if self.inner.sums_only else len(task.parties)
+        longest = _LONGEST_SUMS if self.inner.sums_only else _LONGEST
+        fitting = _SPAN_BYTES // (8 * task.rows * vectors)
+        memory = self.inner.memory or int(max(3, min(longest, _SPAN_VECTORS // vectors, fitting)))
+        return BoundedCoordinator(task, memory, self.inner.sums_only)
 
 
 @dataclass(frozen=True)
 class ProtectedCoordinatorState:
     """The subspace method's state, and each group's part of the scores (groups, N)."""
 
-    inner: SubspaceState
+    inner: BoundedState
     owns: Array
 
 
 class ProtectedCoordinator(CoordinatorSide):
     """Adds to each broadcast what a party can no longer read off the gradient."""
 
-    def __init__(self, task: Task, inner: SubspaceCoordinator) -> None:
+    def __init__(self, task: Task, inner: BoundedCoordinator) -> None:
         self.task, self.inner = task, inner
 
     def start(self) -> ProtectedCoordinatorState:

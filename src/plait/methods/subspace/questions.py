@@ -1,0 +1,217 @@
+"""A round at the coordinator where penalties have kinks or walls: propose a step, ask what it costs, propose again.
+
+Every party has stated a parabola for its penalty near y.  The coordinator minimises the loss and these parabolas over
+all coefficients, and asks the parties with kinks what their penalty would be after the step: a few numbers each way,
+no vector.  They answer with the true penalty and with a parabola seen from there, and the coordinator minimises again.
+The step that is taken was either asked about or is a chord between points whose penalties are known, so that the
+objective never grows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from plait._types import Array
+from plait.methods.base import Task
+from plait.methods.subspace.messages import Answer, Description, Model
+from plait.methods.subspace.span import Minimum, Point, Valley
+
+QUESTIONS = 12  # in a round; each costs a latency, and most rounds need two or three
+LEAST = 5  # questions: before that kinks are rounded off too much to tell what a step is worth
+_MORE = 0.05  # of what has been gained: what another question must promise
+_POOR = 0.1  # of what was promised first: below it parties are told not to count on the others in the next round
+_WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests exactly; costs 0.25 % of the gain
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A step: coefficients and scale per group, the shift of the intercept, the objective and the scores (N,) there."""
+
+    coefficients: list[Array]
+    scales: list[float]
+    intercept: float
+    value: float
+    scores: Array
+    known: Point | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """One group: images (k+1, N) and their noise (k+1,), its report, its part of the scores (N,), its model."""
+
+    images: Array
+    noise: Array
+    report: Description
+    share: Array
+    model: Model
+    asked: Array
+    """The coefficients (k+1,) it is asked about."""
+
+    @property
+    def kinks(self) -> bool:
+        return self.report.kinks > 0
+
+    @property
+    def whole(self) -> Array:
+        """The coefficients of the group's own point y."""
+        return np.append(np.zeros(len(self.images) - 1), 1.0)
+
+    def moved(self, c: Array, scale: float = 1.0) -> Array:
+        """By how much the group's scores change, (N,)."""
+        move = c @ self.images
+        return np.asarray(move if scale == 1 else scale * (self.share + move) - self.share)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """All groups, where the last minimisation over their images ended, and how the questions have gone."""
+
+    spans: tuple[Span, ...]
+    valley: Valley
+    here: Point
+    origin: float
+    best: Trial
+    asked_intercept: float = 0.0
+    promised: float = np.inf
+    """The decrease that the first models promised."""
+    questions: int = 0
+    done: bool = False
+
+    @staticmethod
+    def of(
+        task: Task,
+        here: Point,
+        ones: Array,
+        images: Sequence[Array],
+        noise: Sequence[Array],
+        reports: Sequence[Description],
+        shares: Sequence[Array],
+    ) -> "Spans":
+        spans = tuple(
+            Span(i, n, r, share, r.model, np.zeros(len(i)))
+            for i, n, r, share in zip(images, noise, reports, shares, strict=True)
+        )
+        lost = np.concatenate([*noise, np.zeros(len(ones))])
+        smooth = block_diag(*(s.model.k for s in spans), np.zeros((len(ones),) * 2))
+        valley = Valley.of(task, here, np.vstack([*images, ones]), smooth, np.diag(lost) if lost.any() else None)
+        origin = here.value + sum(r.penalty for r in reports)
+        stay = Trial([np.zeros(len(i)) for i in images], [1.0] * len(spans), 0.0, origin, here.z, here)
+        return Spans(spans, valley, here, origin, stay)
+
+    @property
+    def poor(self) -> bool:
+        """Whether the step gains far less than was promised at first."""
+        hoped = max(self.promised, sum(s.report.gain for s in self.spans))
+        return self.origin - self.best.value < _POOR * hoped
+
+    def solved(self, task: Task) -> "Spans":
+        """With a step to ask about, or done."""
+        free = self.valley.kept.size - sum(len(s.images) for s in self.spans)
+        r = np.concatenate([*(s.model.r for s in self.spans), np.zeros(free)])
+        k = block_diag(*(s.model.k for s in self.spans), np.zeros((free, free)))
+        valley, found = self.valley.lowest(task, r, k)
+        now = replace(self, valley=valley)
+        promise = self.origin - found.value - sum(s.model.constant for s in self.spans)
+        if not any(s.kinks for s in self.spans):
+            return replace(now, best=now._taken(found), done=True)
+        now = now._asking(found)
+        if now.questions == 0:
+            return replace(now, promised=max(promise, 0.0))._with_ends(task)
+        if now.questions == QUESTIONS or (
+            now.questions >= LEAST and promise <= (1 + _MORE) * (now.origin - now.best.value)
+        ):
+            return now._ended(task)
+        return now
+
+    def _taken(self, found: Minimum) -> Trial:
+        """The minimum itself, where every penalty is a parabola."""
+        *c, b = np.split(found.coefficients, np.cumsum([len(s.images) for s in self.spans]))
+        value = found.value + sum(s.model.constant for s in self.spans)
+        return Trial(c, [1.0] * len(c), float(b.sum()), value, found.scores, found.known)
+
+    def _asking(self, found: Minimum) -> "Spans":
+        """The step as it is asked about."""
+        *parts, b = np.split(found.coefficients, np.cumsum([len(s.images) for s in self.spans]))
+        spans = []
+        for span, c in zip(self.spans, parts, strict=True):
+            if span.kinks and abs(c[-1] - 1) <= _WHOLE:
+                c = np.append(c[:-1], 1.0)
+            spans.append(replace(span, asked=c))
+        return replace(self, spans=tuple(spans), asked_intercept=float(b.sum()))
+
+    def _with_ends(self, task: Task) -> "Spans":
+        """With the step to every party's own point y as a candidate: what rests there rests exactly."""
+        c = [s.whole if s.kinks else s.asked for s in self.spans]
+        penalty = sum(s.report.reached if s.kinks else s.model.value(s.asked) for s in self.spans)
+        ends = self._candidate(task, c, [1.0] * len(c), penalty)
+        return replace(self, best=ends) if ends.value < self.best.value else self
+
+    def _candidate(self, task: Task, c: list[Array], scales: list[float], penalty: float) -> Trial:
+        z = self.here.z + self.asked_intercept
+        for span, part, scale in zip(self.spans, c, scales, strict=True):
+            z = z + span.moved(part, scale)
+        known = Point.at(task, z)
+        return Trial(c, scales, self.asked_intercept, known.value + penalty, z, known)
+
+    def heard(self, task: Task, answers: Sequence[Answer | None], sums: bool) -> "Spans":
+        """With the parties' answers: a candidate whose objective is known, and better models."""
+        c, scales, penalty, spans, known = [], [], 0.0, [], True
+        for span, answer in zip(self.spans, answers, strict=True):
+            if answer is None:
+                c.append(span.asked)
+                scales.append(1.0)
+                penalty += span.model.value(span.asked)
+                spans.append(span)
+                continue
+            c.append(answer.fraction * span.asked)
+            scales.append(answer.scale)
+            penalty += answer.penalty
+            known &= not sums or (answer.fraction == 1 and answer.scale == 1)
+            spans.append(replace(span, model=answer.model))
+        best = self.best
+        if known:
+            found = self._candidate(task, c, scales, penalty)
+            best = found if found.value < best.value else best
+        return replace(self, spans=tuple(spans), best=best, questions=self.questions + 1)
+
+    def _ended(self, task: Task) -> "Spans":
+        """Done; where little was gained, the best of the chords between x and y is one more candidate: sure descent."""
+        if not self.poor:
+            return replace(self, done=True)
+        newest = np.stack([s.images[-1] for s in self.spans])
+        start = sum(s.report.penalty for s in self.spans)
+        chord = np.array([s.report.reached - s.report.penalty for s in self.spans])
+        free = self.valley.kept.size - sum(len(s.images) for s in self.spans)
+        t, b = _over_box(task, self.here, newest, chord, free)
+        c = [a * s.whole for a, s in zip(t, self.spans, strict=True)]
+        chords = replace(self, asked_intercept=b)._candidate(task, c, [1.0] * len(c), start + float(chord @ t))
+        best = chords if chords.value < self.best.value else self.best
+        return replace(self, best=best, done=True)
+
+
+def _over_box(task: Task, here: Point, vectors: Array, slopes: Array, free: int) -> tuple[Array, float]:
+    """t (M,) in [0, 1] and a shift b of all scores that lower  loss(z + b + t^T vectors) + slopes^T t.
+
+    Coordinate descent on the loss's parabola at z, then halved until it holds.
+    """
+    vectors = np.vstack([vectors, np.ones((free, here.z.size))])
+    slopes = np.append(slopes, np.zeros(free))
+    weighted = vectors * np.sqrt(here.curvature)
+    h = weighted @ weighted.T
+    gradient = vectors @ here.gradient + slopes
+    t = np.zeros(slopes.size)
+    most = np.append(np.ones(slopes.size - free), np.full(free, np.inf))
+    least = np.append(np.zeros(slopes.size - free), np.full(free, -np.inf))
+    for _ in range(_SWEEPS):
+        for j in np.flatnonzero(np.diag(h) > 0):
+            t[j] = np.clip(t[j] - (gradient[j] + h[j] @ t) / h[j, j], least[j], most[j])
+    for _ in range(_HALVINGS):
+        if task.mean_loss(here.z + t @ vectors) + float(slopes @ t) < here.value:
+            break
+        t = t / 2
+    return t[: t.size - free], float(t[t.size - free :].sum())
+
+
+_SWEEPS, _HALVINGS = 50, 30  # over the parties; of a step that the loss's curvature at z misjudges

@@ -29,6 +29,7 @@ _REMEDIES = (
     "Train",
     "Is it running",
     "correct the clock",
+    "Its owner reads",
 )
 
 

@@ -11,7 +11,7 @@ Note = Callable[..., None]
 """Where both ends report what happens: note(what, **facts)."""
 
 KEEPALIVE: list[tuple[str, Any]] = [
-    ("grpc.keepalive_time_ms", 10_000),  # a ping after so many milliseconds of silence: meant to notice a dead peer in 15 s
+    ("grpc.keepalive_time_ms", 10_000),  # milliseconds of silence before a ping: meant to notice a dead peer in 15 s
     ("grpc.keepalive_timeout_ms", 5_000),  # milliseconds to answer a ping: many times the slowest line
     ("grpc.keepalive_permit_without_calls", 1),  # 1 is yes
     ("grpc.http2.max_pings_without_data", 0),  # 0 is no limit: a party may compute for hours

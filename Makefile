@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
+.PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-scale bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,10 @@ bench-service: $(VENV)/.installed
 # What privacy costs in accuracy, beside gradient descent with noise: about ten minutes
 bench-private: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m benchmarks.private_utility study --docs docs/benchmarks.md
+
+# Reading 1,000,000 rows, and training on up to 20,000,000 in memory, on disk under a limit, and on Ray: about half an hour, 10 GB of disk.
+bench-scale: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.scale
 
 # Every loss, penalty, constraint, split and number format against an independent solver; finished cases are kept.
 sweep: $(VENV)/.installed

@@ -294,7 +294,13 @@ def _computable(what: str) -> Iterator[None]:
         yield
     except PlaitError:
         raise
-    except (ArithmeticError, ValueError, IndexError, MemoryError, np.linalg.LinAlgError) as error:
+    except MemoryError as error:
+        raise ProtocolError(
+            f"{what} must ask for something that there is memory for. Found too little: {plain(str(error), 200)}. Give "
+            "this program more memory, and start it again: the run resumes. If the job is small, the coordinator is "
+            "faulty, or not honest."
+        ) from error
+    except (ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError) as error:
         raise ProtocolError(
             f"{what} must ask for something that can be computed. Found: {plain(str(error), 200)}. "
             "The coordinator is faulty, or not honest."

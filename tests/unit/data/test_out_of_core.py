@@ -109,7 +109,7 @@ def test_amounts_of_memory_are_read_and_impossible_ones_refused(tmp_path: Path) 
     for text in ("much", "1.5 XB", "-1 GB", "1 MB"):
         with pytest.raises(SettingError, match="memory must be"):
             amount(text)
-    with pytest.raises(InputError, match="memory must be at least 10.0 GB for 200000000 rows".replace(".", r"\.")):
+    with pytest.raises(InputError, match="memory must be at least 14.8 GB for 200000000 rows".replace(".", r"\.")):
         Room(limit=amount("5 GB")).check(200_000_000)
 
 

@@ -171,6 +171,16 @@ READERS = {
 }
 
 
+MEASURED = """
+import re, time, numpy, pyarrow, plait.data.tables, duckdb, polars
+peak = lambda: int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1])
+base, began = peak(), time.perf_counter()
+{work}
+print(time.perf_counter() - began, peak() - base)
+"""
+"""The peak is the process's own: that of getrusage begins with its parent's."""
+
+
 def read(folder: Path, rows: int = 1_000_000) -> dict[str, Any]:
     """Seconds and peak memory of reading one table, each in a process of its own; the best of three."""
     rng = np.random.default_rng(0)
@@ -184,12 +194,7 @@ def read(folder: Path, rows: int = 1_000_000) -> dict[str, Any]:
         for reader, code in READERS.items():
             polars = "read_csv" if name.endswith("csv") else "read_parquet"
             work = code.format(path=str(folder / name), polars=polars)
-            script = (
-                "import numpy, pyarrow, resource, time; import plait.data.tables, duckdb, polars\n"
-                "base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; began = time.perf_counter()\n"
-                f"{work}\n"
-                "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)"
-            )
+            script = MEASURED.format(work=work)
             runs = [subprocess.run([sys.executable, "-c", script], check=True, capture_output=True) for _ in range(3)]
             seconds, kilobytes = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
             found[f"{name} {reader}"] = {"seconds": min(seconds), "bytes": 1024 * min(kilobytes)}
@@ -211,10 +216,9 @@ def main() -> None:
             kept["read"] = read(folder)
             for name, figures in kept["read"].items():
                 print(f"{name:22s} {figures['seconds']:7.2f} s {figures['bytes'] / 1e6:8.0f} MB")
-        sizes = {"train": [options.rows], "growth": [options.rows // 20, options.rows // 5], None: []}
-        for rows in sizes[options.only] or (
-            [options.rows // 20, options.rows // 5, options.rows] if not options.only else []
-        ):
+        fewer = [options.rows // 20, options.rows // 5]
+        sizes = {"read": [], "train": [options.rows], "growth": fewer, None: [*fewer, options.rows]}
+        for rows in sizes[options.only]:
             work = folder / str(rows)
             make_tables(work, rows)
             for variant in options.variants.split(","):

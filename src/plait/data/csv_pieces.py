@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from plait.data.csv_format import CsvFormat
 from plait.errors import InputError
@@ -22,20 +21,28 @@ _NEWLINE, _RETURN = 10, 13  # the bytes that end a row
 
 @dataclass(frozen=True)
 class Piece:
-    """Whole rows of a file.
-
-    regular   whether quotes stand only around whole fields, and rows end in a newline
-    quoted    whether there are quotes at all
-    """
+    """Whole rows of a file."""
 
     data: bytes
-    regular: bool
-    quoted: bool
+    form: CsvFormat
+
+    @cached_property
+    def quoted(self) -> bool:
+        """Whether there are quotes at all."""
+        return self.form.quote.encode() in self.data
+
+    @cached_property
+    def regular(self) -> bool:
+        """Whether quotes stand only around whole fields, and rows end in a newline."""
+        ends = b"\r" not in self.data or self.data.count(b"\r") == self.data.count(b"\r\n")
+        return ends and not (self.quoted and _odd_quotes(self.data, self.form.quote.encode(), self.form))
 
     @property
     def gaps(self) -> bool:
         """Whether there may be empty lines, which are rows with too few fields."""
-        return self.data.startswith((b"\n", b"\r\n")) or b"\n\n" in self.data or b"\n\r\n" in self.data
+        newlines = np.frombuffer(self.data, np.uint8) == _NEWLINE  # NumPy is faster than the methods of bytes here
+        twice = self.data.startswith((b"\n", b"\r\n")) or bool((newlines[1:] & newlines[:-1]).any())
+        return twice or (b"\r" in self.data and b"\n\r\n" in self.data)
 
     @cached_property
     def rows(self) -> int:
@@ -80,12 +87,9 @@ def pieces_of(path: Path, form: CsvFormat) -> Iterator[Piece]:
 
 
 def _piece(data: bytes, form: CsvFormat) -> Piece:
-    quote = form.quote.encode()
-    quoted = quote in data
-    if not quoted and b"\r" in data:
+    if b"\r" in data and form.quote.encode() not in data:
         data = data.replace(b"\r\n", b"\n")
-    regular = data.count(b"\r") == data.count(b"\r\n") and not (quoted and _odd_quotes(data, quote, form))
-    return Piece(data, regular, quoted)
+    return Piece(data, form)
 
 
 def _odd_quotes(data: bytes, quote: bytes, form: CsvFormat) -> bool:
@@ -101,29 +105,26 @@ def _odd_quotes(data: bytes, quote: bytes, form: CsvFormat) -> bool:
     return at.size % 2 == 1 or not bool((before | after).all())
 
 
-def _row_ends(piece: bytes, quote: bytes) -> npt.NDArray[np.intp]:
-    """Where the newlines are that no quotes enclose."""
-    found = np.frombuffer(piece, np.uint8)
-    newlines = np.flatnonzero(found == _NEWLINE)
-    if len(quote) != 1 or quote not in piece:
-        return newlines
-    before = np.searchsorted(np.flatnonzero(found == quote[0]), newlines)
-    return newlines[before % 2 == 0]
-
-
 def _first_row_end(piece: bytes, quote: bytes) -> int:
+    """Where the first row ends: at the first newline with an even number of quotes before it; 0 where none does."""
     end = piece.find(b"\n") + 1
-    if quote not in piece[:end]:
-        return end
-    ends = _row_ends(piece, quote)
-    return int(ends[0]) + 1 if ends.size else 0
+    while end and piece.count(quote, 0, end) % 2:
+        end = piece.find(b"\n", end) + 1
+    return end
 
 
 def _last_row_end(piece: bytes, quote: bytes) -> int:
+    """Where the last whole row ends; 0 where none does."""
+    end = piece.rfind(b"\n") + 1
     if quote not in piece:
-        return piece.rfind(b"\n") + 1
-    ends = _row_ends(piece, quote)
-    return int(ends[-1]) + 1 if ends.size else 0
+        return end
+    found = np.frombuffer(piece, np.uint8, end)
+    quotes = int(np.count_nonzero(found == quote[0])) if len(quote) == 1 else 0
+    while end and quotes % 2:
+        before = piece.rfind(b"\n", 0, end - 1) + 1
+        quotes -= piece.count(quote, before, end)
+        end = before
+    return end
 
 
 def _utf8(file: BinaryIO, encoding: str) -> Callable[[int], bytes]:

@@ -55,8 +55,8 @@ class RayMatrix:
         self._firsts = np.array([self._groups[len(self._groups) * i // count][0].start for i in range(count)])
         lasts = [*self._firsts[1:].tolist(), shape[0]]
         actor = _ray().remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Holder)
-        kept = _ray().put(recipe)
-        self._holders = [actor.remote(kept, int(a), b) for a, b in zip(self._firsts, lasts, strict=True)]
+        self._kept = _ray().put(recipe)  # as long as this matrix: an actor that is started again asks for it
+        self._holders = [actor.remote(self._kept, int(a), b) for a, b in zip(self._firsts, lasts, strict=True)]
 
     @property
     def nbytes(self) -> int:

@@ -132,7 +132,7 @@ class StoredParty:
             self._audit.note("repeated", peer=_PEER, seq=seq)
         else:
             self._party.check(broadcast)
-            self._count()
+            self._count(broadcast)
             self._repeats = 0
             self._audit.message("received", _PEER, seq, broadcast)
         share = self._same(seq, self._step(seq, broadcast))
@@ -187,13 +187,16 @@ class StoredParty:
                 "or software have changed. Restore them, or start over with `plait coordinator --fresh`."
             )
 
-    def _count(self) -> None:
-        """This run's answers, and those of all runs; a repeated one was counted when it was first given."""
+    def _count(self, broadcast: Broadcast) -> None:
+        """This run's answers, and those of all runs; a repeated one was counted when it was first given.
+
+        A question without a vector is answered by scalars, and counts in its run only.
+        """
         if len(self._sent) >= self._most:
             raise ProtocolError(
                 f"the job allows {self._most} exchanges in one run. Found one more asked for. Nothing was answered."
             )
-        if self._tally is not None:
+        if self._tally is not None and broadcast.vector is not None:
             self._tally.spend("rounds", 1, self._trust.max_rounds, _MORE_ROUNDS)
 
     def repeat(self, seq: int, broadcast: Broadcast) -> Share:

@@ -18,6 +18,7 @@ from plait.problem.features import Features
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
+CLOSINGS = 4  # how often a run may be measured for the last time: it goes on where that contradicts its end
 _BALANCED = 1e-14  # of the sum of sizes: what rounding leaves of a sum that is zero
 
 

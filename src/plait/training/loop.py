@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from plait.messages import Broadcast, Message, Share, Transport
-from plait.methods.base import Measured
+from plait.methods.base import CLOSINGS, Measured
 from plait.training.coordinator import Coordinator
 from plait.training.history import History, Round
 from plait.training.stopping import Reason, Stopping, Unwatched, Watch
 
-_CLOSINGS = 4  # how often a run goes on whose last measurement contradicts its end
 Observer = Callable[[Round], None]
 Clock = Callable[[], float]
 """How many seconds a run has taken."""
@@ -101,7 +100,7 @@ def run(
     """
     recorder = _Recorder(coordinator.current, observers, clock)
     watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()
-    for closings in range(_CLOSINGS):
+    for closings in range(CLOSINGS):
         reason, complete = _until(coordinator, transport, stopping, recorder, watch)
         now = coordinator.current
         if complete is not None and complete.round == now.round and np.isnan(complete.gap):
@@ -111,7 +110,7 @@ def run(
         shares = transport.exchange(requests)
         recorder.sent(next(iter(requests.values())).round, requests, shares)
         final = coordinator.close(shares)
-        if not stopping.contradicts(reason, final) or closings == _CLOSINGS - 1:
+        if not stopping.contradicts(reason, final) or closings == CLOSINGS - 1:
             break
     reason = stopping.confirmed(reason, final)
     recorder.complete(final)

@@ -9,7 +9,7 @@ import numpy as np
 from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Form
-from plait.methods.base import Block
+from plait.methods.base import CLOSINGS, Block
 from plait.methods.subspace.messages import Answer, Description
 from plait.problem.losses import Hinge, Logistic, SquaredHinge
 from plait.problem.row_blocks import vector_slices
@@ -44,6 +44,21 @@ def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool) ->
     wrong = [what for what, holds in sound.items() if not holds]
     if wrong:
         raise ProtocolError(f"a broadcast must ask for {wrong[0]}. Found other scalars. Nothing was answered.")
+
+
+def check_order(broadcast: Broadcast, asked: int, closings: int, again: bool) -> None:
+    """Raise ProtocolError unless every round has one gradient, and a run is closed a few times at most.
+
+    asked: the round of the last gradient.  A run that was closed too early may begin its last round anew.
+    """
+    if broadcast.closing:
+        if closings >= CLOSINGS:
+            raise ProtocolError(f"a run is closed at most {CLOSINGS} times. Found one more. Nothing was answered.")
+    elif not (broadcast.round > asked or (again and broadcast.round == asked)):
+        raise ProtocolError(
+            f"every round has one gradient, and that of round {asked} has come. Found one of round {broadcast.round}. "
+            "Nothing was answered."
+        )
 
 
 def check_gradient(block: Block, g: Array, first: Array | None, step: float | None) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide, balanced
-from plait.methods.subspace.checks import check_gradient, check_proposal
+from plait.methods.subspace.checks import check_gradient, check_order, check_proposal
 from plait.methods.subspace.curvature import SMALL, Curvature
 from plait.methods.subspace.direction import Others, last, newton_direction, proximal_step, with_constant
 from plait.methods.subspace.messages import Description, Model, StepProposal
@@ -67,6 +67,11 @@ class SubspacePartyState:
     """D^T g (d,) of the last round, where the penalty has kinks."""
     corrected: Array | None = None
     """What the coordinator's scores lacked at a closing (N,)."""
+    asked: int = 0
+    """The round of the last gradient."""
+    closings: int = 0
+    again: bool = False
+    """Whether the run has been closed since, so that the round may begin anew."""
     drifted: bool = False
     """Whether the coordinator's scores may differ from D x: vectors are rounded on their way, or weights were."""
     rounding: Rounding | None = None
@@ -119,14 +124,17 @@ class SubspaceParty(PartySide):
         return x if penalty.feasible is None else penalty.feasible.project(x)
 
     def shown(self, state: SubspacePartyState) -> int:
-        return int(np.count_nonzero(state.direction))
+        # A smooth penalty leaves no column out: zeros in its direction are the rounding of a run that has arrived.
+        return state.x.size if self.block.penalty.smooth else int(np.count_nonzero(state.direction))
 
     def check(self, state: SubspacePartyState, broadcast: Broadcast) -> None:
         begun = state.first is not None
         basis = len(self._basis(state).rows) if begun else 0
         check_proposal(broadcast, basis, len(state.total_gram) + 1 if begun else 0, state.pull is not None)
-        if broadcast.vector is not None:
-            check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
+        if broadcast.vector is None:
+            return
+        check_order(broadcast, state.asked, state.closings, state.again)
+        check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
 
     def respond(self, state: SubspacePartyState, broadcast: Broadcast) -> tuple[SubspacePartyState, Share]:
         orders = StepProposal.unpack(broadcast.scalars)
@@ -142,6 +150,7 @@ class SubspaceParty(PartySide):
         state = self._applied(state, orders, g)
         pull = self.block.features.adjoint(g)
         if broadcast.closing:
+            state = replace(state, closings=state.closings + 1, again=True)
             return self._closed(state, orders, broadcast.round, g, pull)
         w = self._weights(state, orders, g)
         state, y = self._aimed(state, orders, w, pull)
@@ -155,7 +164,8 @@ class SubspaceParty(PartySide):
         held = image if self.keeps else state.image
         shown = g if self.others_kept else first  # only what is looked at again is kept
         state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
-        state = replace(state, rounds=state.rounds + 1, pull=None if self.block.penalty.smooth else pull)
+        state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False)
+        state = replace(state, pull=None if self.block.penalty.smooth else pull)
         state, report = self._report(state, orders, g, pull, y, missing)
         return state, Share(broadcast.round, image, report.pack())
 

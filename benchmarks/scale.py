@@ -196,7 +196,7 @@ def read(folder: Path, rows: int = 1_000_000) -> dict[str, Any]:
             work = code.format(path=str(folder / name), polars=polars)
             script = MEASURED.format(work=work)
             runs = [subprocess.run([sys.executable, "-c", script], check=True, capture_output=True) for _ in range(3)]
-            seconds, kilobytes = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
+            seconds, kilobytes = zip(*(map(float, run.stdout.split()[-2:]) for run in runs), strict=True)
             found[f"{name} {reader}"] = {"seconds": min(seconds), "bytes": 1024 * min(kilobytes)}
     return found
 

@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Piece:
 def pieces_of(path: Path, form: CsvFormat) -> Iterator[Piece]:
     """The rows after the header."""
     quote = form.quote.encode()
-    with path.open("rb") as file:
+    with path.open("rb", buffering=0) as file:  # large pieces need no buffer between
         read, rest, header = _utf8(file, form.encoding), b"", True
         size = min(_PIECE_BYTES, 1 + os.fstat(file.fileno()).st_size)  # a buffer of this size is made for each
         while True:
@@ -127,7 +127,7 @@ def _last_row_end(piece: bytes, quote: bytes) -> int:
     return end
 
 
-def _utf8(file: BinaryIO, encoding: str) -> Callable[[int], bytes]:
+def _utf8(file: FileIO, encoding: str) -> Callable[[int], bytes]:
     """A reader of the file's text as UTF-8, without a byte order mark."""
     if encoding.lower() in _LIKE_ASCII:
         if file.read(3) != codecs.BOM_UTF8:

@@ -21,7 +21,7 @@ from plait.methods.subspace.questions import QUESTIONS
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
-_SPAN_WORK, _SPAN_VECTORS, _SPAN_BYTES = 2e8, (60, 240), 2**30
+_SPAN_WORK, _SPAN_VECTORS, _SPAN_BYTES = 2e8, (128, 240), 2**30
 """Products for a Gram matrix of the span, between which numbers of vectors that may vary, and its bytes."""
 _LONGEST, _LONGEST_SUMS = 60, 80  # past directions: more gain no rounds
 

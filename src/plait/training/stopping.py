@@ -81,7 +81,9 @@ class Stopping:
         return reason
 
     def _settled(self, m: Measured) -> "Reason | None":
-        """The tolerance is reached: proved, or as far as can be told."""
+        """The tolerance is reached: proved, or as far as can be told; one of 0 never is."""
+        if self.tol == 0:
+            return None
         if m.gap <= self.tol:
             return Reason(f"within {m.gap:.0e} of the best possible model, proved", True, by_gap=True)
         if m.estimate <= self.tol:

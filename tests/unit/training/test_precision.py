@@ -43,8 +43,7 @@ def test_reaches_the_optimum_in_as_many_rounds(method: plait.Method, precision: 
         )
         found = objective(np.concatenate(fits[each].weights), x, y)
         assert found == pytest.approx(best, rel=2e-6)
-    more = 1 if precision == "float32" or not isinstance(method, plait.Subspace) else 10  # caution beside rounding
-    assert fits[precision].rounds <= fits["float64"].rounds + more
+    assert fits[precision].rounds <= fits["float64"].rounds + 1
     double, short = (fits[p].history[0] for p in ("float64", precision))
     assert short.numbers_up == double.numbers_up
     vectors = double.numbers_up // (400 * 3)

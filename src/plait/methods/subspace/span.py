@@ -25,7 +25,7 @@ _FLAT = 1e-12  # of the largest eigenvalue, in scaled coordinates: what lies bel
 _DEPENDENT = 1e-12  # of a vector's square: what newer vectors leave of it; less is rounding
 _STILL_FALLING = 0.5  # of the first slope: where so much is left after a whole step, a longer one is tried
 _CAUTION = 100.0  # times what rounding is expected to add to the loss: it stays, and what is gained here is little
-_FITTED = 3e-8  # of the loss: what a vector that is all rounding may seem to gain in a round
+_FITTED = 1e-7  # of the loss: what a vector that is all rounding may seem to gain in a round
 _LEAST = 1e-4  # of the largest curvature: what a sample on which the loss is flat counts at least
 
 

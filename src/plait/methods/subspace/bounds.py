@@ -16,6 +16,7 @@ import numpy as np
 from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.messages import Description
+from plait.problem.conjugates import loss_conjugate
 
 _LEAST_OBJECTIVE = 1e-10  # of the objective before round 1: below it a run counts as an exact fit
 _SHRINKAGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
@@ -33,8 +34,6 @@ class Bounds:
 
     start: float = np.inf
     lower: float = -np.inf
-    newest: float = -np.inf
-    """The lower bound that the newest dual point gives."""
     supposed: float = -np.inf
     open: bool = True
     falls: tuple[float, ...] = ()
@@ -46,17 +45,17 @@ class Bounds:
         lower = supposed = -np.inf
         for shrinkage in _SHRINKAGES:
             t = part * (1 - shrinkage)
-            conjugate = loss_conjugate(task, t * g)
+            conjugate = loss_conjugate(task.loss, t * g, task.labels, task.weights)
             if np.isfinite(conjugate):
                 lower = -conjugate - closed * (1 - shrinkage)
                 break
         for shrinkage in _SHRINKAGES:
-            conjugate = loss_conjugate(task, (1 - shrinkage) * g)
+            conjugate = loss_conjugate(task.loss, (1 - shrinkage) * g, task.labels, task.weights)
             if np.isfinite(conjugate):
                 supposed = -conjugate - (1 - shrinkage) * sum(r.supposed for r in reports)
                 break
         found = any(r.open > 0 for r in reports)
-        return replace(self, lower=max(self.lower, lower), newest=lower, supposed=max(lower, supposed), open=found)
+        return replace(self, lower=max(self.lower, lower), supposed=max(lower, supposed), open=found)
 
     def fallen(self, by: float) -> "Bounds":
         """The same after a round in which the objective fell."""
@@ -84,12 +83,3 @@ class Bounds:
         recent = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
         left = min(objective - self.supposed if convex else hoped, hoped if stuck else np.inf)
         return max(left, recent, 0.0) / scale
-
-
-def loss_conjugate(task: Task, g: Array) -> float:
-    """sum_i w_i loss*(g_i / w_i), over the samples that count."""
-    w = task.weights
-    counts = w > 0
-    if counts.all():
-        return float(w @ task.loss.conjugate(g / w, task.labels))
-    return float(w[counts] @ task.loss.conjugate(g[counts] / w[counts], task.labels[counts]))

@@ -29,6 +29,7 @@ RESULTS = Path(__file__).parent / "results" / "alignment.json"
 JOB = """format = 1
 name = "bench"
 parties = [{parties}]
+protection = "plain"
 [coordinator]
 name = "p0"
 address = "127.0.0.1:{port}"

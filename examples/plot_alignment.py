@@ -31,7 +31,8 @@ shop = [f"{customers[i]},{risk[i, 2]},{risk[i, 3]}" for i in at_shop]
 for name, label in (("bank", "default"), ("shop", "")):
     (folder / f"{name}.toml").write_text(f'[data]\nfile = "{name}.csv"\nid = "id"\nlabel = "{label}"\n')
 (folder / "job.toml").write_text(
-    'format = 1\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\naddress = "127.0.0.1:7443"\n[alignment]\n'
+    'format = 1\nparties = ["bank", "shop"]\nprotection = "plain"\n'
+    '[coordinator]\nname = "bank"\naddress = "127.0.0.1:7443"\n[alignment]\n'
 )
 
 # %%

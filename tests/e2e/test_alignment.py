@@ -320,7 +320,8 @@ def test_composite_keys_from_every_format_match_and_a_coordinator_may_hold_label
             f'[data]\nfile = "{file}"\nid = {json.dumps(keys)}\n{label}\n' + accepted
         )
     (tmp_path / "job.toml").write_text(
-        'format = 1\nname = "t"\nparties = ["shop", "tele"]\n[coordinator]\nname = "lab"\n[alignment]\ncase = "fold"\n'
+        'format = 1\nname = "t"\nparties = ["shop", "tele"]\nprotection = "plain"\n'
+        '[coordinator]\nname = "lab"\n[alignment]\ncase = "fold"\n'
     )
     run("fit", str(tmp_path / "job.toml"), "--yes")
     (newest,) = (tmp_path / "alignments").iterdir()

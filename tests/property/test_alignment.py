@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plait.alignment.aligner import Aligner, agree
+from plait.alignment.aligner import Aligner
 from plait.alignment.ids import AlignmentOptions, clean_ids
 from plait.alignment.meeting import Meeting
 from plait.alignment.meter import Meter
 from plait.alignment.order import Order
+from plait.alignment.proposal import agree
 from plait.errors import InputError
 from plait.messages import Parcel
 

@@ -13,10 +13,8 @@ Every question may be repeated: the coordinator may not know what was answered b
 
 import hashlib
 import hmac
-import json
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,34 +29,14 @@ from plait.alignment.ids import AlignmentOptions, Ids
 from plait.alignment.meter import Meter
 from plait.alignment.mixing import SEED_BYTES, Secret
 from plait.alignment.order import Order
+from plait.alignment.parcels import BATCH, PLACE, PLACES, beyond, keep_once, need_distinct, read_sizes, whole
+from plait.alignment.proposal import Consent, Proposal
 from plait.alignment.spool import Spool
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Parcel
 
-BATCH = 1 << 14
-"""Elements in one parcel: half a megabyte, about a second of work for one core."""
-PLACES = 1 << 16  # places in one parcel: half a megabyte, as much as a parcel of elements
-PLACE = np.dtype("<u8")  # 8 bytes, little-endian: a row number in a parcel, the same on every machine
 _OTHER_PARCELS = 8  # of one set, and of an alignment, that carry no elements and no places
 _REPEATED = 4  # times that everything may be asked: a coordinator that was killed asks some of it again
-_MOST_SETS = 1000  # parties of one job
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What a party is asked to agree to: the sizes of all sets, and of what they share."""
-
-    party: str
-    sizes: Mapping[str, int]
-    common: int
-
-
-Consent = Callable[[Proposal], bool]
-
-
-def agree(proposal: Proposal) -> bool:
-    """The consent of one who has decided before."""
-    return True
 
 
 @dataclass(frozen=True)
@@ -155,8 +133,7 @@ class Aligner:
         if self._members is not None and min(sizes.values()) < min(own, self._options.min_rows):
             raise ProtocolError(
                 f"every set must have at least {self._options.min_rows} ids (alignment.min_rows), or "
-                "it would test single "
-                f"ids. Found one of {min(sizes.values())}."
+                f"it would test single ids. Found one of {min(sizes.values())}."
             )
         if self._state.sizes not in ({}, sizes):
             raise ProtocolError(
@@ -184,11 +161,11 @@ class Aligner:
     def _take(self, parcel: Parcel) -> Parcel:
         """Blind what comes and keep it; answers how much there is, also when nothing comes."""
         owner, size = parcel.owner, self._size(parcel.owner)
-        taken, end = self._taken(owner), parcel.start + _whole(parcel, ELEMENT_BYTES)
+        taken, end = self._taken(owner), parcel.start + whole(parcel, ELEMENT_BYTES)
         if owner == self.name or end > size:
             raise ProtocolError(f"party {owner!r} announced {size} ids. Found {end}, or its own set came back.")
         if parcel.data and end > taken.count:
-            new = _beyond(taken, parcel, ELEMENT_BYTES)
+            new = beyond(taken, parcel, ELEMENT_BYTES)
             taken.append(group.blind(new, self._secret.exponent))
             self._meter.add(len(new) // ELEMENT_BYTES)
         return Parcel("take", owner, 0, taken.count)
@@ -210,14 +187,14 @@ class Aligner:
 
     def _trace(self, parcel: Parcel) -> Parcel:
         owner, size = parcel.owner, self._size(parcel.owner)
-        end = parcel.start + _whole(parcel, PLACE.itemsize)
+        end = parcel.start + whole(parcel, PLACE.itemsize)
         places = np.frombuffer(parcel.data, PLACE)
         if end > self._state.agreed:
             raise ProtocolError(f"{self._state.agreed} common rows were agreed on. Found {end}: nothing is shown.")
         if len(places) and (places[-1] >= size or not np.all(places[1:] > places[:-1])):
             raise ProtocolError("places must ascend within their set. Found others.")
         known = self._spool("common" if owner == self.name else f"traced-{owner}", PLACE.itemsize)
-        _keep_once(known, parcel)
+        keep_once(known, parcel)
         if owner == self.name:
             return Parcel("trace", owner, 0, known.count)
         self._complete(owner)
@@ -251,7 +228,7 @@ class Aligner:
         if taken.count != self._size(owner):
             raise ProtocolError(f"the whole set of {owner!r} must be here before it leaves. Found {taken.count} of it.")
         if owner not in self._distinct:
-            _need_distinct(taken, owner)
+            need_distinct(taken, owner)
             self._distinct.add(owner)
         return taken
 
@@ -287,57 +264,3 @@ class Aligner:
         sizes = self._state.sizes
         before = sum(self._taken(name).count for name in sizes if name != self.name)
         self._meter.start(sum(sizes.values()), before)
-
-
-def _whole(parcel: Parcel, size: int) -> int:
-    """How many records a parcel holds."""
-    count, odd = divmod(len(parcel.data), size)
-    if odd:
-        raise ProtocolError(f"a parcel must hold whole records of {size} bytes each. Found {len(parcel.data)} bytes.")
-    return count
-
-
-def _beyond(spool: Spool, parcel: Parcel, size: int) -> bytes:
-    """The records of a parcel that the spool does not hold yet: a kill may have cut the last ones short."""
-    if parcel.start > spool.count:
-        raise ProtocolError(f"a set must come in order. Found place {parcel.start} after {spool.count}.")
-    return parcel.data[(spool.count - parcel.start) * size :]
-
-
-def _keep_once(known: Spool, parcel: Parcel) -> None:
-    """Keep the places of a parcel; those that came before must be the same, and new ones follow them in order.
-
-    So no more places are ever led back than were agreed on, however often it is asked.
-    """
-    places = np.frombuffer(parcel.data, PLACE)
-    if parcel.start > known.count:
-        raise ProtocolError(f"places must come in order. Found place {parcel.start} after {known.count}.")
-    held = known.records().view(PLACE)[:, 0]
-    again, new = np.split(places, [min(len(places), known.count - parcel.start)])
-    if not np.array_equal(held[parcel.start : parcel.start + len(again)], again):
-        raise ProtocolError("places that were led back must stay the same. Found others. Nothing is shown.")
-    if len(new):
-        if known.count and new[0] <= held[-1]:
-            raise ProtocolError("places must ascend within their set. Found others.")
-        known.append(new.tobytes())
-
-
-def _need_distinct(taken: Spool, owner: str) -> None:
-    """Raise ProtocolError where an element occurs twice: how often it comes back would tell which it was."""
-    elements = taken.records()
-    first = np.ascontiguousarray(elements[:, :8]).view("<u8")[:, 0]
-    values, counts = np.unique(first, return_counts=True)
-    alike = elements[np.isin(first, values[counts > 1])]
-    if len({row.tobytes() for row in alike}) < len(alike):
-        raise ProtocolError(f"the elements of a set must be different. Found one twice in the set of {owner!r}.")
-
-
-def read_sizes(data: bytes) -> dict[str, int]:
-    """Sizes by party, from JSON; ProtocolError when it is something else."""
-    try:
-        sizes = json.loads(data)
-    except (ValueError, RecursionError):
-        sizes = None
-    if not isinstance(sizes, dict) or len(sizes) > _MOST_SETS or not all(type(n) is int for n in sizes.values()):
-        raise ProtocolError("the sizes of all sets must be whole numbers by party. Found something else.")
-    return sizes

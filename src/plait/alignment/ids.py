@@ -88,6 +88,8 @@ class Ids:
         return f"{who}: {len(self.texts)} ids" + (f"; left out: {', '.join(dropped)}" if dropped else "")
 
 
+NOT_RULES = ("min_rows", "max_rows")
+"""Options that say how many rows there may be, not which ids are the same."""
 Repeated = Literal["refuse", "first", "drop"]
 Missing = Literal["refuse", "drop"]
 

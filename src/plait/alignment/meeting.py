@@ -17,10 +17,11 @@ import numpy as np
 
 from plait._files import read_json, write_json
 from plait.alignment import group
-from plait.alignment.aligner import BATCH, PLACE, PLACES
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions
 from plait.alignment.matching import common_places
+from plait.alignment.parcels import BATCH, PLACE, PLACES
+from plait.alignment.plan import plan
 from plait.alignment.spool import Spool
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Parcel
@@ -57,6 +58,8 @@ class Meeting:
         """Align; returns how many rows are common, which every member knows to be its own by then."""
         self._sizes = self._agree_on_sizes()
         say("ids: " + ", ".join(f"{name} {size:,}" for name, size in self._sizes.items()))
+        if planned := plan(self._sizes, self._folder):
+            say(planned)
         finals = self._blind_all()
         places = common_places([spool.records() for spool in finals])
         common = len(places[0])

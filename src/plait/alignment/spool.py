@@ -19,7 +19,8 @@ class Spool:
         held = path.stat().st_size if path.exists() else 0
         self.count = held // size
         if held != self.count * size:
-            os.truncate(path, self.count * size)
+            with open_private(path, "r+b") as file:
+                file.truncate(self.count * size)
 
     def append(self, data: bytes) -> None:
         """Add whole records; they survive a power cut when this returns."""

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plait.alignment.aligner import Aligner, Consent, agree
+from plait.alignment.aligner import Aligner
 from plait.alignment.ids import AlignmentOptions, Ids, clean_ids
 from plait.alignment.meeting import Meeting
 from plait.alignment.meter import Meter
 from plait.alignment.order import Order
+from plait.alignment.proposal import Consent, agree
 from plait.messages import Parcel
 
 KEY = bytes(32)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plait.alignment.aligner import Proposal
 from plait.alignment.group import ELEMENT_BYTES, hash_to_group
 from plait.alignment.ids import AlignmentOptions
 from plait.alignment.mixing import Secret
+from plait.alignment.proposal import Proposal
 from plait.errors import InputError, PlaitError, PrivacyError, ProtocolError, StorageError
 from plait.messages import Parcel
 

@@ -6,13 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from plait._names import plain
-from plait._types import Array
-from plait.data.csv_tables import as_numbers
-from plait.data.sources import Batch, Kind, Kinds, NotANumber
-from plait.data.texts import Coded, Texts
+from plait.data.arrow_columns import arrow, from_arrow, guess_kinds, kind_of
+from plait.data.csv_format import CsvFormat
+from plait.data.sources import Batch, Kind, Kinds
 from plait.errors import ConfigError, InputError
 
 _BATCH_ROWS = 1 << 15  # rows at a time: long enough columns for Arrow and NumPy, some MB for a wide table
@@ -25,26 +22,24 @@ _QUERY_SETTINGS = (
 )
 
 
-def arrow() -> Any:
-    """The library, or how to get it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise InputError(
-            "Parquet, SQL and Arrow tables need pyarrow. Found it missing. Install it: pip install 'plait[parquet]'."
-        ) from error
-    return pyarrow
-
-
 @dataclass(frozen=True)
 class ParquetSource:
     """A Parquet file, or all of a folder in the order of their names, as one table."""
 
     path: Path
+    form: CsvFormat | None = None
 
     @property
     def name(self) -> str:
         return self.path.name
+
+    def place(self, row: int) -> str:
+        for path in self.files:
+            count = self._opened(path).metadata.num_rows
+            if row < count:
+                return f"{path.name}, row {row + 1}"
+            row -= count
+        return self.name
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
@@ -72,7 +67,7 @@ class ParquetSource:
                 )
             for name in first.names:
                 types = [one.field(name).type for one in (first, schema)]
-                if len({_kind(type_) for type_ in types} - {"null"}) > 1:
+                if len({kind_of(type_) for type_ in types} - {"null"}) > 1:
                     raise InputError(
                         f"column {name!r} must have one type in all files of {self.name}. Found {types[0]} in "
                         f"{self.files[0].name} and {types[1]} in {path.name}."
@@ -84,7 +79,7 @@ class ParquetSource:
         return sum(self._opened(path).metadata.num_rows for path in self.files)
 
     def guess(self) -> dict[str, Kind]:
-        kinds = {name: {_kind(schema.field(name).type) for schema in self._schemas} for name in self.columns}
+        kinds = {name: {kind_of(schema.field(name).type) for schema in self._schemas} for name in self.columns}
         return {name: "category" if "text" in found else "number" for name, found in kinds.items()}
 
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
@@ -116,6 +111,10 @@ class QuerySource:
     folder: Path
     rows: int | None = None
     name: str = "the query"
+    form: CsvFormat | None = None
+
+    def place(self, row: int) -> str:
+        return f"{self.name}, row {row + 1}"
 
     @cached_property
     def _schema(self) -> Any:
@@ -131,7 +130,7 @@ class QuerySource:
         return tuple(self._schema.names)
 
     def guess(self) -> dict[str, Kind]:
-        return _guess(self._schema)
+        return guess_kinds(self._schema)
 
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
         chosen = ", ".join('"' + name.replace('"', '""') + '"' for name in kinds) or "1"
@@ -167,6 +166,10 @@ class StreamSource:
     table: Any
     name: str
     rows: int | None = None
+    form: CsvFormat | None = None
+
+    def place(self, row: int) -> str:
+        return f"{self.name}, row {row + 1}"
 
     @cached_property
     def _reader(self) -> Any:
@@ -177,7 +180,7 @@ class StreamSource:
         return tuple(self._reader.schema.names)
 
     def guess(self) -> dict[str, Kind]:
-        return _guess(self._reader.schema)
+        return guess_kinds(self._reader.schema)
 
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
         done = 0
@@ -200,97 +203,3 @@ def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(
         f"{path.name} must be a whole .parquet file. Found it damaged, or another kind: {plain(str(error), 200)}."
     )
-
-
-def _guess(schema: Any) -> dict[str, Kind]:
-    return {field.name: "category" if _kind(field.type) == "text" else "number" for field in schema}
-
-
-def _kind(type_: Any) -> str:
-    """Whether a column of this type holds numbers, texts, or nothing but missing values."""
-    types = arrow().types
-    if types.is_null(type_):
-        return "null"
-    if types.is_dictionary(type_):
-        return _kind(type_.value_type)
-    number = types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_) or types.is_decimal(type_)
-    return "number" if number else "text"
-
-
-def from_arrow(batch: Any, kinds: Kinds, where: str, first: int) -> Batch:
-    """A record batch or table, its columns in the kinds that are wanted; `first` is the number of its first row."""
-    numbers: dict[str, Array] = {}
-    categories: dict[str, Coded] = {}
-    texts: dict[str, Texts] = {}
-    for name, kind in kinds.items():
-        column = _whole(batch.column(name))
-        if kind == "number":
-            numbers[name] = _numbers(column, name, where, first)
-        elif kind == "category":
-            categories[name] = _coded(column)
-        else:
-            texts[name] = _texts(column)
-    return Batch(batch.num_rows, numbers, categories, texts)
-
-
-def _whole(column: Any) -> Any:
-    if not isinstance(column, arrow().ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _numbers(column: Any, name: str, where: str, first: int) -> Array:
-    pa = arrow()
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if _kind(column.type) == "text":
-        return _parsed(column, name, where, first)
-    if not pa.types.is_float64(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _parsed(column: Any, name: str, where: str, first: int) -> Array:
-    """Numbers that are written as texts: every different one is read once."""
-    coded = _coded(column)
-    values = as_numbers(coded.values)
-    if values is None:
-        bad = next(i for i, value in enumerate(coded.values) if as_numbers([value]) is None)
-        raise NotANumber(f"{where} {first + int(np.flatnonzero(coded.codes == bad)[0])}", name, coded.values[bad])
-    return np.asarray(values[coded.codes]) if len(values) else np.empty(0)
-
-
-def _coded(column: Any) -> Coded:
-    pa = arrow()
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    values = [_text(value) for value in column.dictionary.to_pylist()]
-    codes = column.indices
-    if codes.null_count:
-        codes = codes.fill_null(len(values))
-        values.append("")
-    found = Coded(tuple(values), codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False))
-    return found if len(set(values)) == len(values) else found.renamed(values)
-
-
-def _text(value: Any) -> str:
-    """A value as text; numbers as those of a CSV file are."""
-    if value is None:
-        return ""
-    return str(float(value)) if isinstance(value, int | float) else str(value)
-
-
-def _texts(column: Any) -> Texts:
-    pa = arrow()
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
-        return Texts.of("" if value is None else str(value) for value in column.to_pylist())  # as Python writes them
-    if not pa.types.is_large_string(column.type):
-        column = column.cast(pa.large_utf8())
-    if column.null_count:
-        column = column.fill_null("")
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-    characters = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.empty(0, np.uint8)
-    return Texts(characters.copy(), ends[1:] - ends[0])

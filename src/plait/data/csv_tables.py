@@ -45,6 +45,9 @@ class CsvSource:
     def columns(self) -> tuple[str, ...]:
         return tuple(next(rows_of(self.path, self.form)))
 
+    def place(self, row: int) -> str:
+        return f"{self.name}, line {row + 2}"
+
     def guess(self) -> dict[str, Kind]:
         rows = list(islice(rows_of(self.path, self.form), 1, _GUESS_ROWS + 1))
         columns = zip(self.columns, zip(*rows, strict=True), strict=True)
@@ -104,7 +107,7 @@ def _by_arrow(piece: Piece, columns: tuple[str, ...], kinds: Kinds, form: CsvFor
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    from plait.data.arrow_tables import from_arrow
+    from plait.data.arrow_columns import from_arrow
 
     types = {"number": pa.float64(), "category": pa.dictionary(pa.int32(), pa.utf8()), "text": pa.large_utf8()}
     table = arrow_csv.read_csv(

@@ -1,7 +1,7 @@
 """What the columns of a file seem to be: the id, the label, numbers, categories, and what is better left out."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat, detect
 from plait.data.csv_tables import MISSING, as_numbers, rows_of
+from plait.data.dates import formats_of
 from plait.data.sources import Batch, Kinds
 from plait.data.tables import read_table
 from plait.errors import InputError
@@ -24,6 +25,7 @@ _ID_NAME = re.compile(
 _LABEL_NAME = re.compile(r"^(label|target|y|class|outcome|default|churn|bad|response|event|ausfall|repaid|converted)$")
 _YES = ("yes", "true", "y", "ja", "oui", "si", "bad", "default", "positive")
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
+_PEOPLES_YEARS = range(1850, 2150)  # whole numbers of eight digits are dates where all lie in these years
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Guess:
     one_hot: tuple[str, ...] = ()
     drop: dict[str, str] = field(default_factory=dict)
     """Columns that are better left out, and why."""
+    dates: dict[str, str] = field(default_factory=dict)
+    """Columns of dates, and how they are written."""
 
 
 def guess_columns(path: Path, labelled: bool) -> Guess:
@@ -47,7 +51,8 @@ def guess_columns(path: Path, labelled: bool) -> Guess:
     form, sample = _sample(path)
     names = tuple(sample)
     numbers = {name: as_numbers(values, form) for name, values in sample.items()}
-    id_column = _id(sample, numbers)
+    dates = {name: written for name, values in sample.items() if (written := _date_formats(values))}
+    id_column = _id(sample, numbers, dates)
     label = _label(sample, id_column) if labelled else ""
     others = [name for name in names if name not in (id_column, label)]
     drop, one_hot, missing = {}, [], False
@@ -55,15 +60,29 @@ def guess_columns(path: Path, labelled: bool) -> Guess:
         distinct = {value.strip() for value in sample[name]} - {""}
         if len(distinct) < 2:
             drop[name] = "the same value in every row"
+        elif len(dates.get(name, ())) == 1:
+            continue
+        elif name in dates:
+            drop[name] = f"dates, {' or '.join(dates[name])}: say which under [prepare.dates]"
         elif numbers[name] is not None:
             missing = missing or bool(np.isnan(numbers[name]).any())
         elif all(_DATE.fullmatch(value) for value in distinct):
-            drop[name] = "dates: make numbers of them first, such as days since then"
+            drop[name] = "dates of an unknown or mixed form: write years of four digits, in one form"
         elif len(distinct) <= _MOST_CATEGORIES:
             one_hot.append(name)
         else:
             drop[name] = f"texts with more than {_MOST_CATEGORIES} values"
-    return Guess(form, names, id_column, label, _positive(sample, label, numbers), missing, tuple(one_hot), drop)
+    known = {name: written[0] for name, written in dates.items() if name in others and name not in drop}
+    return Guess(form, names, id_column, label, _positive(sample, label, numbers), missing, tuple(one_hot), drop, known)
+
+
+def _date_formats(values: Sequence[str]) -> list[str]:
+    """How the dates of a column are written: several formats where day and month cannot be told apart."""
+    distinct = {value.strip() for value in values if value.strip().lower() not in MISSING}
+    found = formats_of(distinct) if distinct else []
+    if found == ["YYYYMMDD"] and not all(int(value[:4]) in _PEOPLES_YEARS for value in distinct):
+        return []
+    return found
 
 
 class _Beginning(ParquetSource):
@@ -89,10 +108,12 @@ def _sample(path: Path) -> tuple[CsvFormat, dict[str, list[str]]]:
     return CsvFormat(), texts
 
 
-def _id(sample: dict[str, list[str]], numbers: dict[str, Any]) -> str:
+def _id(sample: dict[str, list[str]], numbers: dict[str, Any], dates: Collection[str]) -> str:
     """A column whose values all differ and are whole numbers or texts; one whose name says so is preferred."""
     able = []
     for name, values in sample.items():
+        if name in dates:
+            continue
         read = numbers[name]
         whole = read is None or (not np.isnan(read).any() and bool((read == np.floor(read)).all()))
         if whole and len(set(values)) == len(values) and not any(v.strip().lower() in MISSING for v in values):
@@ -113,7 +134,5 @@ def _positive(sample: dict[str, list[str]], label: str, numbers: dict[str, Any])
     if not label or numbers[label] is not None:
         return ""
     values: Sequence[str] = sorted({value.strip() for value in sample[label]} - {""})
-    affirmative = [
-        v for v in values if v.lower() in ("yes", "true", "y", "ja", "oui", "si", "bad", "default", "positive")
-    ]
+    affirmative = [value for value in values if value.lower() in _YES]
     return (affirmative or list(values[-1:]) or [""])[0]

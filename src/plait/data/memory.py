@@ -1,5 +1,6 @@
 """How much memory a party's process may take, and so whether its table lies in memory or on disk."""
 
+import math
 import os
 import re
 import resource
@@ -17,8 +18,8 @@ _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _SHARE = (
     3  # a table lies in memory while it takes at most a third: reading and preparing hold it twice, vectors the rest
 )
-_PROGRAM = 400 << 20  # bytes that Python, NumPy, SciPy and gRPC take before any data are read
-_VECTORS = 9  # vectors of one number per row that a step of a run holds: measured with 10 million rows
+_PROGRAM = 800 << 20  # bytes that Python, NumPy, SciPy, gRPC, their threads and two BLAS take: measured without data
+_VECTORS = 3  # vectors of one number per row that a step holds in memory: measured with 10 and 20 million rows
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,13 @@ def amount(text: str | int | None) -> int:
         return 0
     found = _AMOUNT.fullmatch(str(text))
     if isinstance(text, bool) or found is None or found.group(2).upper() not in _UNITS:
-        raise SettingError(f'memory must be an amount, such as "1.5 GB" or "800 MB". Found {text!r}.')
-    bytes_ = int(float(found.group(1)) * _UNITS[found.group(2).upper()])
+        raise SettingError(f'memory must be an amount, such as "1.5 GB" or "900 MB". Found {text!r}.')
+    bytes_ = float(found.group(1)) * _UNITS[found.group(2).upper()]
+    if math.isinf(bytes_):
+        raise SettingError("memory must be an amount that a machine can have. Found one that is too large to count.")
     if bytes_ < _PROGRAM:
         raise SettingError(f"memory must be at least {in_words(_PROGRAM)}: the program takes as much. Found {text!r}.")
-    return bytes_
+    return int(bytes_)
 
 
 def least_memory(rows: int) -> int:

@@ -178,7 +178,7 @@ def _numbers(what: str, given: Any, advice: str) -> Array:
         if found.dtype.kind in "Mm":
             raise TypeError("dates and times are no numbers")
         return np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         kind = np.asarray(given, dtype=object).dtype if not hasattr(given, "dtype") else given.dtype
         raise InputError(f"{what} must be numbers. Found {kind}, which cannot be read as such. {advice}") from error
 
@@ -192,7 +192,7 @@ def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
     _refuse_dates(name, table, columns)
     try:
         values = table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
-    except (TypeError, ValueError) as error:  # rows of different lengths, say
+    except (TypeError, ValueError, OverflowError) as error:  # rows of different lengths, say
         raise InputError(f"party {name!r} must bring a table with rows and columns. Found: {error}.") from error
     if values.ndim == 1:
         raise InputError(
@@ -205,7 +205,7 @@ def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
         raise InputError(f"party {name!r} must bring real numbers. Complex data not supported.")
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         kind = DataTypeError if isinstance(error, TypeError) else InputError
         raise kind(f"party {name!r} must bring numbers. {_first_text(values, columns)} ({error})") from error
 
@@ -228,7 +228,7 @@ def _first_text(values: Any, columns: tuple[str, ...]) -> str:
     for j in range(values.shape[1]):
         try:
             np.asarray(values[:, j], dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             label = columns[j] if columns else str(j)
             return f"Column {label!r} cannot be read as numbers. Encode it first, say one column per value."
     return "The table cannot be read as numbers."

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from plait._files import read_json, write_atomically, write_json
 from plait._types import Array
 from plait.data import transformers
-from plait.data.csv_tables import as_numbers
+from plait.data.dates import DateFormat
 from plait.data.matrix_writer import MatrixWriter
 from plait.data.memory import IN_MEMORY, Room
+from plait.data.one_hot import category, encode, places_among, values_of
+from plait.data.scaling import filling, scaling, scaling_by_ranges
 from plait.data.sources import REMEDY, Kind, Source
-from plait.data.statistics import Statistics, gather, medians
+from plait.data.statistics import gather
 from plait.data.tables import Table
-from plait.data.texts import Coded
 from plait.errors import ConfigError, InputError
 from plait.problem.row_blocks import elsewhere, row_blocks
 
@@ -48,6 +48,9 @@ class PrepareOptions:
         For one_hot columns whose values are known without the data: the values; others are all zeros.
     transform : list of str, default=()
         The number columns that the transformer is applied to; empty for all.
+    dates : table, default={}
+        Columns of dates -> how they are written, such as "YYYY-MM-DD" or "DD.MM.YYYY". Each becomes one number: years
+        of 365.25 days since 2000-01-01, negative before. A time of day is left out. Scaling and ranges apply to it.
     """
 
     impute: Literal["none", "mean", "median", "zero"] = "none"
@@ -58,6 +61,13 @@ class PrepareOptions:
     ranges: dict[str, Any] = field(default_factory=dict)
     categories: dict[str, Any] = field(default_factory=dict)
     transform: tuple[str, ...] = ()
+    dates: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, written in self.dates.items():
+            DateFormat(str(written))
+            if name in self.one_hot:
+                raise ConfigError(f"column {name!r} must be a date or a category. Found it in dates and in one_hot.")
 
 
 @runtime_checkable
@@ -91,7 +101,7 @@ class Preparation:
         if self.transformer is not None or sp.issparse(table.numbers):
             _need_memory(table)
             matrix, numbers = self._transformed(self._scaled(_pick(table, self.numbers)))
-            return _beside(matrix, self._encoded(table, slice(None))), (*numbers, *names)
+            return _beside(matrix, encode(table, self.categories, self.unit, slice(None))), (*numbers, *names)
         if self._idle and self.numbers == table.names:
             return table.numbers, self.numbers
         if isinstance(table.numbers, Rebuilt):
@@ -99,7 +109,7 @@ class Preparation:
         at = [table.names.index(name) for name in _present(table, self.numbers)]
         writer = MatrixWriter(len(at) + len(names), table.rows, room)
         for rows, block in row_blocks(table.numbers):
-            writer.append_rows(np.hstack([self._scaled(block[:, at]), self._encoded(table, rows)]))
+            writer.append_rows(np.hstack([self._scaled(block[:, at]), encode(table, self.categories, self.unit, rows)]))
         return writer.finish(), (*self.numbers, *names)
 
     @property
@@ -108,23 +118,12 @@ class Preparation:
         moved = self.shift.any() or (self.factor != 1).any() or np.isfinite(self.bound)
         return not (moved or self.categories or np.isfinite(self.fill).any())
 
-    def _encoded(self, table: Table, rows: slice) -> Array:
-        """One column of zeros and units for every category (n, c)."""
-        columns = []
-        for column, values in self.categories.items():
-            at = _places(_category(table, column, rows), values)
-            encoded = np.zeros((at.size, len(values)))
-            encoded[np.flatnonzero(at >= 0), at[at >= 0]] = self.unit
-            columns.append(encoded)
-        count = len(range(*rows.indices(table.rows)))
-        return np.hstack(columns) if columns else np.empty((count, 0))
-
     def unseen(self, table: Table) -> list[str]:
         """One sentence per text column with values that training did not have; these count as no value at all."""
         sentences = []
         for column, values in self.categories.items():
-            found = _category(table, column, slice(None))
-            new = found.codes[_places(found, values) < 0]
+            found = category(table, column, slice(None))
+            new = found.codes[places_among(found, values) < 0]
             if new.size:
                 sentences.append(
                     f"column {column!r} has values in {new.size} of {len(found)} rows that training did not have, like "
@@ -139,7 +138,9 @@ class Preparation:
         at = [j for j, name in enumerate(self.numbers) if name in self.transformed]
         rest = [j for j, name in enumerate(self.numbers) if name not in self.transformed]
         made = self.transformer.transform(matrix[:, at])
-        names = [self.numbers[j] for j in rest] + _output_names(self.transformer, self.transformed, made.shape[1])
+        names = [self.numbers[j] for j in rest] + transformers.output_names(
+            self.transformer, self.transformed, made.shape[1]
+        )
         if not rest:
             return made, names
         both = [matrix[:, rest], made]
@@ -192,7 +193,7 @@ def load(folder: Path) -> Preparation:
 def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only: tuple[str, ...] = ()) -> Preparation:
     """Fit on a party's own rows; `leave_out` names labels and dropped columns, `only` those to use (empty for all)."""
     wanted = _wanted((*table.names, *table.texts), leave_out, only)
-    categories = {name: _values(table, name, options) for name in options.one_hot}
+    categories = {name: values_of(table, name, options.categories.get(name)) for name in options.one_hot}
     for name in wanted:
         if name in table.texts and name not in categories:
             example = table.texts[name].values[table.texts[name].codes[0]]
@@ -203,12 +204,13 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
         fill, known = np.zeros(len(numbers)), None
     else:
         known = gather(matrix)
-        fill = _filling(matrix, known, numbers, options.impute)
+        fill = filling(matrix, known, numbers, options.impute)
         known = known.filled(fill)
     if options.scale == "ranges":
-        fitted = _by_ranges(matrix, numbers, fill, categories, options.ranges)
+        shift, factor, unit = scaling_by_ranges(matrix, numbers, len(categories), options.ranges)
+        fitted = Preparation(numbers, fill, shift, factor, categories, bound=unit, unit=unit)
     else:
-        fitted = Preparation(numbers, fill, *_scaling(matrix, known, options.scale), categories)
+        fitted = Preparation(numbers, fill, *scaling(matrix, known, options.scale), categories)
     if not options.transformer:
         return fitted
     unknown = [name for name in options.transform if name not in numbers]
@@ -232,61 +234,10 @@ def kinds_wanted(
     return {name: "category" if name in options.one_hot else "number" for name in [*wanted, *options.one_hot]}
 
 
-def _values(table: Table, name: str, options: PrepareOptions) -> tuple[str, ...]:
-    given = options.categories.get(name)
-    return tuple(sorted(_category(table, name, slice(None)).present)) if given is None else tuple(map(str, given))
-
-
-def _category(table: Table, name: str, rows: slice) -> Coded:
-    """Some rows of a column as texts, a number as Python writes it."""
-    if name in table.texts:
-        return table.texts[name][rows]
-    table.need(name)
-    column = table.numbers[rows][:, [table.names.index(name)]]
-    dense = np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
-    values, codes = np.unique(dense, return_inverse=True)
-    return Coded(tuple(str(float(value)) for value in values), codes.astype(np.int32))
-
-
-def _places(column: Coded, values: tuple[str, ...]) -> npt.NDArray[np.intp]:
-    """The place of every row's value among these (n,); -1 where it is none of them."""
-    places = {value: j for j, value in enumerate(values)}
-    known = [places.get(value, places.get(_as_number(value), -1)) for value in column.values]
-    return np.array(known or [-1], dtype=np.intp)[column.codes]
-
-
-def _as_number(text: str) -> str:
-    """The text as that of a number, where it is one: 1 stands for 1.0."""
-    read = as_numbers([text])
-    return text if read is None else str(float(read[0]))
-
-
 def _beside(matrix: Any, encoded: Array) -> Any:
     if encoded.shape[1]:
         matrix = sp.hstack([matrix, encoded]) if sp.issparse(matrix) else np.hstack([matrix, encoded])
     return sp.csr_matrix(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix, dtype=np.float64)
-
-
-def _by_ranges(
-    matrix: Any, numbers: tuple[str, ...], fill: Array, categories: dict[str, tuple[str, ...]], ranges: dict[str, Any]
-) -> Preparation:
-    """Each of p numbers and h texts takes 1/(p + h) of a row's squared norm: no row is longer than 1."""
-    if sp.issparse(matrix):
-        raise InputError('sparse data must be scaled by "maxabs" or "none". Found "ranges", which would make it dense.')
-    missing = [name for name in numbers if name not in ranges]
-    if missing:
-        raise ConfigError(
-            f'prepare.ranges must give [low, high] of every number column with scale = "ranges". Found none for '
-            f"{', '.join(missing[:5])}."
-        )
-    try:
-        low, high = np.array([ranges[name] for name in numbers], dtype=np.float64).reshape(-1, 2).T
-    except (TypeError, ValueError):
-        low = high = np.zeros(1)
-    if not (np.isfinite(high - low).all() and (low < high).all()):
-        raise ConfigError("prepare.ranges must give two finite numbers, low < high, per column. Found something else.")
-    unit = 1 / np.sqrt(len(numbers) + len(categories))
-    return Preparation(numbers, fill, (low + high) / 2, 2 * unit / (high - low), categories, bound=unit, unit=unit)
 
 
 def _wanted(known: tuple[str, ...], leave_out: tuple[str, ...], only: tuple[str, ...]) -> list[str]:
@@ -315,58 +266,3 @@ def _need_memory(table: Table) -> None:
             "prepare.transformer must have the whole table in memory. Found one that does not fit. Raise data.memory, "
             "or leave the transformer out."
         )
-
-
-def _filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
-    width = len(names)
-    if how == "zero":
-        return np.zeros(width)
-    if how == "none":
-        columns = np.flatnonzero(known.missing)
-        if columns.size:
-            row = int(known.first_missing[columns[0]])
-            raise InputError(
-                f"column {names[columns[0]]!r} must have no missing numbers. Found one in row {row + 1}. "
-                'Set prepare.impute = "mean", "median" or "zero".'
-            )
-        return np.full(width, np.nan)
-    empty = np.flatnonzero(known.count == 0)
-    if empty.size:
-        raise InputError(f"column {names[empty[0]]!r} must hold some numbers. Found none. List it in data.drop.")
-    if how == "mean":
-        return known.mean
-    return medians(matrix, known)
-
-
-def _scaling(matrix: Any, known: Statistics | None, how: str) -> tuple[Array, Array]:
-    """shift and factor with  scaled = (x - shift) * factor;  constant columns keep a factor of 1.
-
-    known   the statistics of a dense matrix, None for a sparse one
-    """
-    width = matrix.shape[1]
-    shift = np.zeros(width)
-    if how == "none" or width == 0:
-        return shift, np.ones(width)
-    if known is None:
-        if how != "maxabs":
-            raise InputError(
-                f'sparse data must be scaled by "maxabs" or "none". Found {how!r}, which would make it dense.'
-            )
-        spread = np.abs(matrix).max(axis=0).toarray().ravel()
-    elif how == "maxabs":
-        spread = np.fmax(np.abs(known.low), np.abs(known.high))
-    elif how == "minmax":
-        shift, spread = known.low, known.high - known.low
-    else:
-        shift, spread = known.mean, known.deviation
-    return shift, 1 / np.where(spread > 0, spread, 1.0)
-
-
-def _output_names(transformer: Any, inputs: tuple[str, ...], width: int) -> list[str]:
-    """The names of a transformer's outputs: its own, the inputs' where there are as many, else numbered."""
-    try:
-        return [str(name) for name in transformer.get_feature_names_out(list(inputs))]
-    except (AttributeError, ValueError, TypeError):
-        if width == len(inputs):
-            return list(inputs)
-        return [f"{type(transformer).__name__}[{j}]" for j in range(width)]

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from plait._types import Array
+from plait.data.csv_format import CsvFormat
 from plait.data.texts import Coded, Texts
 from plait.errors import InputError
 
 Kind = Literal["number", "category", "text"]
 """How a column is wanted: float64 with NaN for missing numbers, texts with few values, or any texts."""
 Kinds = Mapping[str, Kind]
-REMEDY = "List it in prepare.one_hot, or in data.drop."
+REMEDY = "List it in prepare.one_hot, in [prepare.dates] where they are dates, or in data.drop."
 
 
 class NotANumber(InputError):
@@ -52,6 +53,15 @@ class Source(Protocol):
     @property
     def rows(self) -> int | None:
         """How many rows it has; None where nobody knows before they are read."""
+        ...
+
+    @property
+    def form(self) -> CsvFormat | None:
+        """How numbers are written in its texts; None for as Python writes them."""
+        ...
+
+    def place(self, row: int) -> str:
+        """How messages call a row, counted from 0."""
         ...
 
     def guess(self) -> dict[str, Kind]:

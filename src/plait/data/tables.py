@@ -15,6 +15,7 @@ from plait._names import plain
 from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat
 from plait.data.csv_tables import CsvSource, as_numbers
+from plait.data.dates import dated
 from plait.data.matrix_writer import MatrixWriter, picked_rows
 from plait.data.memory import IN_MEMORY, Room
 from plait.data.sources import Batch, Kind, NotANumber, Source
@@ -65,6 +66,7 @@ def read_table(
     choose: Chooser | None = None,
     strict: bool = False,
     room: Room = IN_MEMORY,
+    dates: Mapping[str, str] | None = None,
 ) -> Table:
     """A table; without id columns the rows are numbered; `distinct` refuses repeated ids.
 
@@ -73,12 +75,13 @@ def read_table(
     choose   the columns that are wanted, and how; by default all, as numbers where they are numbers
     room     where the numbers of a large table may lie
     strict   refuse a column that is wanted as numbers and holds a text; else it is read as texts
+    dates    columns of dates, each with its format: they are read as numbers
     """
     names = (id_columns,) if isinstance(id_columns, str) and id_columns else tuple(id_columns)
     if isinstance(place, Path):
-        table = _read_path(place, names, form or CsvFormat(), choose, strict, room)
+        table = _read_path(place, names, form or CsvFormat(), choose, strict, room, dates or {})
     else:
-        table = _read_source(place, names, choose, strict, room)
+        table = _read_source(dated(place, dates or {}), names, choose, strict, room)
     repeated = table.ids.repeated() if distinct and names and isinstance(table.ids, Texts) else 0
     if repeated:
         raise InputError(f"the ids in {place.name} must be different. Found {repeated} repeated.")
@@ -116,17 +119,25 @@ def open_path(path: Path, form: CsvFormat) -> Source:
 
 
 def _read_path(
-    path: Path, id_columns: tuple[str, ...], form: CsvFormat, choose: Chooser | None, strict: bool, room: Room
+    path: Path,
+    id_columns: tuple[str, ...],
+    form: CsvFormat,
+    choose: Chooser | None,
+    strict: bool,
+    room: Room,
+    dates: Mapping[str, str],
 ) -> Table:
     whole = {".svm": _read_libsvm, ".libsvm": _read_libsvm, ".npy": _read_numpy, ".npz": _read_numpy}
     reader = whole.get(path.suffix.lower())
     if reader is None and not path.is_dir() and path.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"a data file must end in .csv, .parquet, {', '.join(whole)}. Found {path.name!r}.")
     if reader is not None:
+        if dates:
+            raise InputError(f"dates must stand in a CSV file, a Parquet file or a query. Found them in {path.name}.")
         _need_file(path)
         return _translated(path, lambda: reader(path, id_columns))
     source = open_path(path, form)
-    return _translated(path, lambda: _read_source(source, id_columns, choose, strict, room))
+    return _translated(path, lambda: _read_source(dated(source, dates), id_columns, choose, strict, room))
 
 
 def _need_file(path: Path) -> None:
@@ -196,7 +207,7 @@ def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind
 
 def _as_numbers_are_written(source: Source, column: Coded) -> Coded:
     """Categories that are all numbers, each under one name: 1, 01 and 1.0 are 1.0."""
-    numbers = as_numbers(column.values, source.form if isinstance(source, CsvSource) else None)
+    numbers = as_numbers(column.values, source.form)
     return column if numbers is None else column.renamed([str(float(number)) for number in numbers])
 
 

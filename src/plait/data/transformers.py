@@ -60,6 +60,16 @@ def make(import_path: str, options: dict[str, Any]) -> Any:
         raise ConfigError(f"prepare.options must suit {import_path}. Found: {error}.") from error
 
 
+def output_names(transformer: Any, inputs: tuple[str, ...], width: int) -> list[str]:
+    """The names of a transformer's outputs: its own, the inputs' where there are as many, else numbered."""
+    try:
+        return [str(name) for name in transformer.get_feature_names_out(list(inputs))]
+    except (AttributeError, ValueError, TypeError):
+        if width == len(inputs):
+            return list(inputs)
+        return [f"{type(transformer).__name__}[{j}]" for j in range(width)]
+
+
 def import_path_of(transformer: Any) -> str:
     """The name of a transformer's type in the list; StorageError for any other."""
     for path in TRANSFORMERS:

@@ -87,6 +87,6 @@ def test_columns_are_guessed_with_reasons(tmp_path: Path) -> None:
     guess = guess_columns(path, labelled=True)
     assert (guess.id, guess.label, guess.positive) == ("Kunde", "Ausfall", "ja")
     assert guess.one_hot == ("Region",)
-    assert set(guess.drop) == {"Seit", "Notiz", "Fest"}
-    assert "dates" in guess.drop["Seit"]
+    assert set(guess.drop) == {"Notiz", "Fest"}
+    assert guess.dates == {"Seit": "DD.MM.YYYY"}
     assert guess_columns(path, labelled=False).label == ""

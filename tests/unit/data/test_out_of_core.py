@@ -105,11 +105,11 @@ def test_fit_from_a_file_on_disk_gives_the_same_weights(tmp_path: Path, small_pr
 
 
 def test_amounts_of_memory_are_read_and_impossible_ones_refused(tmp_path: Path) -> None:
-    assert (amount("1.5 GB"), amount("800MB"), amount("2 GiB"), amount(None)) == (1_500_000_000, 800_000_000, 2**31, 0)
+    assert (amount("1.5 GB"), amount("900MB"), amount("2 GiB"), amount(None)) == (1_500_000_000, 900_000_000, 2**31, 0)
     for text in ("much", "1.5 XB", "-1 GB", "1 MB"):
         with pytest.raises(SettingError, match="memory must be"):
             amount(text)
-    with pytest.raises(InputError, match="memory must be at least 14.8 GB for 200000000 rows".replace(".", r"\.")):
+    with pytest.raises(InputError, match="memory must be at least 5.6 GB for 200000000 rows".replace(".", r"\.")):
         Room(limit=amount("5 GB")).check(200_000_000)
 
 

@@ -13,6 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from plait.data import preparation
 from plait.data.preparation import PrepareOptions
+from plait.data.scaling import scaling
 from plait.data.statistics import gather
 from plait.data.tables import keyed_digest, read_id_columns, read_table
 from plait.errors import ConfigError, InputError
@@ -126,7 +127,7 @@ def test_saved_preparation_gives_the_same_bits(csv: Path, tmp_path: Path, transf
 def test_minmax_agrees_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((30, 3))
-    shift, factor = preparation._scaling(x, gather(x), "minmax")
+    shift, factor = scaling(x, gather(x), "minmax")
     np.testing.assert_allclose((x - shift) * factor, MinMaxScaler().fit_transform(x), atol=1e-12)
 
 

@@ -1,0 +1,54 @@
+"""One-hot encoding: a column of categories becomes one column per value."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from plait._types import Array
+from plait.data.csv_tables import as_numbers
+from plait.data.tables import Table
+from plait.data.texts import Coded
+
+
+def encode(table: Table, categories: Mapping[str, tuple[str, ...]], unit: float, rows: slice) -> Array:
+    """One column per value of every category (n, c): `unit` in the rows that have the value, else 0."""
+    columns = []
+    for column, values in categories.items():
+        at = places_among(category(table, column, rows), values)
+        encoded = np.zeros((at.size, len(values)))
+        encoded[np.flatnonzero(at >= 0), at[at >= 0]] = unit
+        columns.append(encoded)
+    count = len(range(*rows.indices(table.rows)))
+    return np.hstack(columns) if columns else np.empty((count, 0))
+
+
+def values_of(table: Table, name: str, given: Sequence[Any] | None) -> tuple[str, ...]:
+    """The values of a category: those that are given, else those that the column has, sorted."""
+    return tuple(sorted(category(table, name, slice(None)).present)) if given is None else tuple(map(str, given))
+
+
+def category(table: Table, name: str, rows: slice) -> Coded:
+    """Some rows of a column as texts, a number as Python writes it."""
+    if name in table.texts:
+        return table.texts[name][rows]
+    table.need(name)
+    column = table.numbers[rows][:, [table.names.index(name)]]
+    dense = np.asarray(column.toarray() if sp.issparse(column) else column)[:, 0]
+    values, codes = np.unique(dense, return_inverse=True)
+    return Coded(tuple(str(float(value)) for value in values), codes.astype(np.int32))
+
+
+def places_among(column: Coded, values: tuple[str, ...]) -> npt.NDArray[np.intp]:
+    """The place of every row's value among these (n,); -1 where it is none of them."""
+    places = {value: j for j, value in enumerate(values)}
+    known = [places.get(value, places.get(_as_number(value), -1)) for value in column.values]
+    return np.array(known or [-1], dtype=np.intp)[column.codes]
+
+
+def _as_number(text: str) -> str:
+    """The text as that of a number, where it is one: 1 stands for 1.0."""
+    read = as_numbers([text])
+    return text if read is None else str(float(read[0]))

@@ -1,0 +1,82 @@
+"""What replaces missing numbers, and how columns are scaled:  scaled = (x - shift) * factor."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from plait._types import Array
+from plait.data.statistics import Statistics, medians
+from plait.errors import ConfigError, InputError
+
+
+def filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
+    """What replaces a missing number of each column (p,); not a number where none may be missing."""
+    width = len(names)
+    if how == "zero":
+        return np.zeros(width)
+    if how == "none":
+        columns = np.flatnonzero(known.missing)
+        if columns.size:
+            row = int(known.first_missing[columns[0]])
+            raise InputError(
+                f"column {names[columns[0]]!r} must have no missing numbers. Found one in row {row + 1}. "
+                'Set prepare.impute = "mean", "median" or "zero".'
+            )
+        return np.full(width, np.nan)
+    empty = np.flatnonzero(known.count == 0)
+    if empty.size:
+        raise InputError(f"column {names[empty[0]]!r} must hold some numbers. Found none. List it in data.drop.")
+    if how == "mean":
+        return known.mean
+    return medians(matrix, known)
+
+
+def scaling(matrix: Any, known: Statistics | None, how: str) -> tuple[Array, Array]:
+    """Shift and factor of each column (p,); constant columns keep a factor of 1.
+
+    known   the statistics of a dense matrix, None for a sparse one
+    """
+    width = matrix.shape[1]
+    shift = np.zeros(width)
+    if how == "none" or width == 0:
+        return shift, np.ones(width)
+    if known is None:
+        if how != "maxabs":
+            raise InputError(
+                f'sparse data must be scaled by "maxabs" or "none". Found {how!r}, which would make it dense.'
+            )
+        spread = np.abs(matrix).max(axis=0).toarray().ravel()
+    elif how == "maxabs":
+        spread = np.fmax(np.abs(known.low), np.abs(known.high))
+    elif how == "minmax":
+        shift, spread = known.low, known.high - known.low
+    else:
+        shift, spread = known.mean, known.deviation
+    return shift, 1 / np.where(spread > 0, spread, 1.0)
+
+
+def scaling_by_ranges(
+    matrix: Any, numbers: tuple[str, ...], categories: int, ranges: Mapping[str, Any]
+) -> tuple[Array, Array, float]:
+    """Shift, factor, and the largest size of a scaled number, from ranges that are known without the data.
+
+    Each of p numbers and h categories takes 1/(p + h) of a row's squared norm: no row is longer than 1.
+    """
+    if sp.issparse(matrix):
+        raise InputError('sparse data must be scaled by "maxabs" or "none". Found "ranges", which would make it dense.')
+    missing = [name for name in numbers if name not in ranges]
+    if missing:
+        raise ConfigError(
+            f'prepare.ranges must give [low, high] of every number column with scale = "ranges". Found none for '
+            f"{', '.join(missing[:5])}."
+        )
+    try:
+        low, high = np.array([ranges[name] for name in numbers], dtype=np.float64).reshape(-1, 2).T
+    except (TypeError, ValueError):
+        low = high = np.zeros(1)
+    if not (np.isfinite(high - low).all() and (low < high).all()):
+        raise ConfigError("prepare.ranges must give two finite numbers, low < high, per column. Found something else.")
+    unit = 1 / np.sqrt(len(numbers) + categories)
+    return (low + high) / 2, 2 * unit / (high - low), unit

@@ -87,6 +87,15 @@ def _container(origin: Any, arguments: tuple[Any, ...]) -> Check:
     )
 
 
+def _fits_float(value: Any) -> bool:
+    """Whether a number can be written as a float: a whole number with hundreds of digits cannot."""
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
 def _runtime(hint: Any) -> bool:
     """Whether isinstance can tell: a Protocol that is not marked cannot."""
     return isinstance(hint, type) and (
@@ -95,7 +104,7 @@ def _runtime(hint: Any) -> bool:
 
 
 _SCALARS: Mapping[Any, Check] = {
-    float: lambda value: isinstance(value, Real) and not isinstance(value, bool | np.bool_),
+    float: lambda value: not isinstance(value, bool | np.bool_) and isinstance(value, Real) and _fits_float(value),
     int: lambda value: isinstance(value, Integral) and not isinstance(value, bool | np.bool_),
     bool: lambda value: isinstance(value, bool | np.bool_),
     str: lambda value: isinstance(value, str) and not isinstance(value, Enum),

@@ -1,11 +1,14 @@
 """Files that are either the old ones or the new ones, whatever happens in between, and that only their owner reads.
 
-Everything that plait keeps says something about somebody's data, so files have mode 0600 and folders 0700.
+Everything that plait keeps says something about somebody's data, so files have mode 0600 and folders 0700.  A link in
+the place of such a file is not followed: it would send what is written to where somebody else wants it.
 """
 
+import errno
 import hashlib
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,8 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     make_folder(path.parent)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        temporary.unlink(missing_ok=True)  # of a killed process with this number, or a link that somebody left there
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
             for part in parts:
                 file.write(part)
@@ -33,9 +37,14 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, made with its parents where it is not there; those are for the owner alone."""
+    """The folder, made with its parents where it is not there; those are for the owner alone.
+
+    Links on the way are followed where this user or root has made them, and never those of others.
+    """
     try:
         for folder in [*reversed(path.parents), path]:
+            if folder.is_symlink() and folder.lstat().st_uid not in (0, os.geteuid()):
+                raise StorageError(f"{folder} must not be a link that another user has made. Found one. Remove it.")
             if not folder.exists():
                 folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except OSError as error:
@@ -45,12 +54,31 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def need_no_link(folder: Path) -> None:
+    """Raise StorageError where a folder that plait makes itself is a link: to an older one, or to somebody else's."""
+    if folder.is_symlink():
+        raise StorageError(
+            f"{folder} must be a folder of its own. Found a link to {folder.readlink()}. Remove the link, and "
+            "move the folder itself here."
+        )
+
+
+def private_opener(name: str, flags: int) -> int:
+    """For `open`: a new file is for the owner alone; OSError for a link, a pipe and other things that are no file."""
+    descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, FILE_MODE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file")
+    return descriptor
+
+
 def open_private(path: Path, mode: str) -> Any:
-    """A file opened as `open` does, for bytes; a new one is for the owner alone."""
+    """A file opened as `open` does, for bytes; a new one is for the owner alone, and links are not followed."""
     try:
-        return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
+        return open(path, mode, opener=private_opener)
     except OSError as error:
-        raise StorageError(f"{path} must be writable. Found: {error.strerror}. Make room, or correct it.") from error
+        what = "a link in its place" if path.is_symlink() else error.strerror
+        raise StorageError(f"{path} must be writable. Found: {what}. Make room, or correct it.") from error
 
 
 def write_durably(file: Any, data: bytes, path: Path) -> None:
@@ -105,7 +133,6 @@ def read_json(path: Path, what: str, version: int = 1) -> dict[str, Any]:
     if content.pop("sha256", None) != _sum(content):
         raise StorageError(
             f"{what} must be as plait wrote it. Found {path}, whose checksum is missing or wrong: it "
-            "is damaged, or was "
-            "edited. Restore a copy of the whole folder."
+            "is damaged, or was edited. Restore a copy of the whole folder."
         )
     return content

@@ -7,7 +7,7 @@ the blocks lie: in memory, on disk, or on other machines.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ _MOST_GROUPS = 64  # sums of blocks that are made side by side: more than most m
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense rows."""
 
+T = TypeVar("T")
 Blocks = Sequence[tuple[slice, Any]]
 """Some consecutive blocks of a matrix, each with its place among their rows."""
 Kernel = Callable[..., Any]
@@ -40,6 +41,12 @@ def row_slices(rows: int, columns: int, stored: int | None = None) -> list[slice
 def vector_slices(rows: int) -> list[slice]:
     """The parts in which vectors of one number per row are worked on, so that temporaries stay small."""
     return row_slices(rows, 1)
+
+
+def by_parts(work: Callable[[slice], T], rows: int) -> list[T]:
+    """What `work` gives for every part of vectors of one number per row, in order; parts are worked on side by side."""
+    parts = vector_slices(rows)
+    return [work(parts[0])] if len(parts) == 1 else list(in_order(work, parts))
 
 
 def grouped(blocks: Sequence[slice]) -> list[Sequence[slice]]:
@@ -67,6 +74,10 @@ class BlockedMatrix(Protocol):
 
     def mapped(self, kernel: Kernel, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
         """What a kernel gives for each group of blocks, in order."""
+        ...
+
+    def kept(self, vector: Array) -> Array:
+        """A vector (N,) that a run keeps from round to round, where there is room for it."""
         ...
 
 

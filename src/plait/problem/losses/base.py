@@ -55,6 +55,10 @@ class Loss(ABC):
         """Value, gradient and second derivative, for smooth losses; together they may cost less than one by one."""
         return self.value(z, y), self.gradient(z, y), self.hessian(z, y)
 
+    def of_rows(self, rows: slice) -> "Loss":
+        """The loss of some rows: itself, unless it has numbers of its own for every row."""
+        return self
+
     def seen(self, gradient: Array, first: Array, start: float) -> "Seen":
         """What a gradient shows to who receives it, given the first gradient, taken where every score was `start`."""
         raise SettingError(f"the gradient of {self!r} shows no curvature: it has kinks")

@@ -1,6 +1,6 @@
 """A loss with its kinks rounded off."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,9 @@ class Envelope(Loss):
     rho: float
     shift: Array
     curvature: ClassVar[None] = None
+
+    def of_rows(self, rows: slice) -> "Envelope":
+        return replace(self, base=self.base.of_rows(rows), shift=self.shift[rows])
 
     def copy(self, z: Array, y: Array) -> Array:
         """The minimising s."""

@@ -26,11 +26,13 @@ class Form:
     lengths   how many numbers its vector may have; empty where it must have none
     scalars   how many scalars it may have; None where only MOST_SCALARS limits them
     vector    whether it must have a vector
+    words     how many 64-bit words a vector of words may have: what is encrypted or masked; empty where none may come
     """
 
     lengths: frozenset[int] = frozenset()
     scalars: frozenset[int] | None = None
     vector: bool = False
+    words: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, length: int | None, *scalars: int) -> "Form":

@@ -9,7 +9,7 @@ from plait._version import __version__
 from plait.messages import Form
 from plait.transports import handshake
 from plait.transports.handshake import Hello, Ready, Refused, Welcome
-from plait.transports.mailbox import Desk
+from plait.transports.mailbox import Mailbox
 from plait.transports.queries import SILENCE
 from plait.transports.tls import bare
 
@@ -90,17 +90,17 @@ class Terms:
                 f"the coordinator is here to {self.purpose}. Found {name!r} ready to {hello.purpose}.", retry=True
             )
 
-    def check_free(self, desk: Desk) -> None:
+    def check_free(self, mailbox: Mailbox) -> None:
         """Refuse, for now, a party that is here already, or that is early for the phase that follows.
 
         One that owes an answer for long may be the same program behind a line that broke unnoticed: it takes its own
         place again.  A second program never gets so far, because the run folder of the first one is locked.
         """
-        if desk.connected and not desk.lost:
-            raise Refusal(f"party {desk.name!r} is here already. Found a second one under its name.", retry=True)
-        if desk.told and self.phase:
+        if mailbox.connected and not mailbox.lost:
+            raise Refusal(f"party {mailbox.name!r} is here already. Found a second one under its name.", retry=True)
+        if mailbox.told and self.phase:
             raise Refusal(
-                f"the phase {self.phase!r} is about to end. {desk.name!r} joins the next one.",
+                f"the phase {self.phase!r} is about to end. {mailbox.name!r} joins the next one.",
                 retry=True,
                 expected="early",
             )

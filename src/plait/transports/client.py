@@ -9,10 +9,12 @@ import grpc
 
 from plait._names import plain
 from plait.errors import MissingPartyError, ProtocolError
-from plait.transports.channel import KEEPALIVE, Note
-from plait.transports.conversation import Again, Conversation, Participant
+from plait.transports.conversation import Conversation
+from plait.transports.grpc_options import KEEPALIVE, Note
 from plait.transports.handshake import Finished, Hello, Welcome
-from plait.transports.tls import PlainText, Security
+from plait.transports.outgoing import Again
+from plait.transports.participant import Participant
+from plait.transports.tls import Identity, PlainText, Security
 
 _FIRST_PAUSE = 0.05  # seconds before the first new attempt, then twice as long each time: a short break costs little
 _LONGEST_PAUSE = 5.0  # seconds between attempts at most: a coordinator that comes back waits no longer for its parties
@@ -56,6 +58,7 @@ class Link:
                     seen, pause = time.monotonic(), _FIRST_PAUSE
                 self._note("disconnected", reason=plain(str(again)), again=attempted and not conversation.joined)
                 attempted = True
+                self._renew()
                 if time.monotonic() - seen > self._patience:
                     raise MissingPartyError(
                         f"the coordinator {self._coordinator!r} must be reachable at {self._address} within "
@@ -80,6 +83,11 @@ class Link:
             conversation.close()
             channel.close()
         return "it answered"
+
+    def _renew(self) -> None:
+        """Read the certificate again: one that has expired is told here, and one that was renewed is used."""
+        if isinstance(self._security, Identity):
+            self._security = Identity.load(self._security.folder, self._security.name)
 
     def _channel(self) -> grpc.Channel:
         if isinstance(self._security, PlainText):

@@ -1,13 +1,11 @@
 """A party's side of one stream to the coordinator: from the greeting to the end, or until the connection breaks."""
 
 import contextlib
-import queue
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 import grpc
 import numpy as np
@@ -16,9 +14,9 @@ from plait._names import plain
 from plait.errors import CertificateError, PlaitError, ProtocolError, TransportError, for_others, unspecific
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports import handshake
-from plait.transports.channel import CONVERSE, SERVICE
 from plait.transports.deadline import Deadline
 from plait.transports.frames import frames, pack_parcel
+from plait.transports.grpc_options import CONVERSE, SERVICE
 from plait.transports.handshake import (
     KEY_BYTES,
     Alive,
@@ -28,67 +26,23 @@ from plait.transports.handshake import (
     Proof,
     Prove,
     Query,
-    Ready,
     Refused,
     Welcome,
     proven,
 )
-from plait.transports.law import Agreement, PartyLaw, Request
+from plait.transports.law import PartyLaw, Request
+from plait.transports.outgoing import Again, Outgoing
+from plait.transports.participant import Participant
 from plait.transports.queries import QueryQueue
 from plait.transports.tls import check_proof
 
 _GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
 _LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
 _A_DAY = 86_400.0  # seconds: an alignment waits for people
-_MOST_QUEUED = 4  # messages on their way out: one answer, an end, and what a closing stream adds
-_LOOK = 0.5  # seconds between two looks whether the stream has ended meanwhile
-_UNREAD = 60.0  # seconds that an answer may wait because nobody reads the ones before it
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
 _NOBODY = "connection refused"
 """The mark of an address at which no program listens."""
-
-
-class Participant(Protocol):
-    """What answers at the party."""
-
-    @property
-    def ready(self) -> Ready:
-        """What the coordinator is told when the party joins."""
-        ...
-
-    @property
-    def agreement(self) -> Agreement:
-        """What this party has agreed to answer."""
-        ...
-
-    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
-        """The share for this exchange, which follows `before`; the stored one when it has been answered before."""
-        ...
-
-    def look_up(self, queries: Sequence[Query]) -> list[Share]:
-        """The party's parts of the scores of the rows that each query names."""
-        ...
-
-    def load(self, run: str) -> None:
-        """Have the model of another run ready for queries that name it."""
-        ...
-
-    def receive(self, parcel: Parcel) -> Parcel:
-        """The answer to a parcel of the alignment."""
-        ...
-
-    def rest(self) -> None:
-        """An answer has left; now is the time for what could wait."""
-        ...
-
-    def finish(self, finished: Finished) -> None:
-        """Keep what there is to keep."""
-        ...
-
-
-class Again(Exception):
-    """The connection broke, or was refused for now."""
 
 
 class Conversation:
@@ -104,7 +58,7 @@ class Conversation:
         self._hello = hello
         self._join = join
         self._patience = patience
-        self._say = _Outgoing()
+        self._say = Outgoing()
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/{CONVERSE}")
         self._incoming = call(iter(self._say))
         self._deadline = Deadline(_GREETING, self._incoming.cancel)
@@ -315,37 +269,3 @@ def _idle(purpose: str, patience: float) -> float:
     if purpose == "serve":
         return _GREETING
     return _A_DAY if purpose == "align" else max(_LEAST_IDLE, 2 * patience)
-
-
-class _Outgoing:
-    """What gRPC pulls from us: frames of one message after another, made when they are sent.
-
-    Few messages wait: a coordinator that asks and never reads is left, instead of filling the memory.
-    """
-
-    def __init__(self) -> None:
-        self._queue: queue.Queue[Iterable[bytes] | None] = queue.Queue(_MOST_QUEUED)
-        self._ended = False
-
-    def put(self, message: Iterable[bytes]) -> None:
-        """Say these frames next."""
-        deadline = time.monotonic() + _UNREAD
-        while not self._ended and time.monotonic() < deadline:
-            with contextlib.suppress(queue.Full):
-                self._queue.put(message, timeout=_LOOK)
-                return
-        if self._ended:
-            raise Again("the stream has ended")
-        raise Again(f"the coordinator asks and has read nothing for {_UNREAD:g} s")
-
-    def end(self) -> None:
-        """End the stream after what was said."""
-        self._ended = True
-        with contextlib.suppress(queue.Full):
-            self._queue.put_nowait(None)
-
-    def __iter__(self) -> Iterator[bytes]:
-        while not (self._ended and self._queue.empty()):
-            if (message := self._queue.get()) is None:
-                return
-            yield from message

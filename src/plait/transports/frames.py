@@ -13,6 +13,7 @@ otherwise:
     2   the vector is float32
     4   the vector is int16, in steps of the last scalar
     8   the vector is the change since the vector before
+    16  the vector is of 64-bit words: bytes that are encrypted, or numbers that are masked
 
 `seq` numbers the exchanges of a run, and a request names the exchange before it.  So a receiver can tell a repeated
 message, a stale message and a gap from each other.  The decoder allocates only what it was told to expect.
@@ -38,8 +39,8 @@ _HEADER = struct.Struct("<3sBBBHQI")
 _HEAD = struct.Struct("<QQqI")
 _PARCEL = struct.Struct("<QQBB")
 _MAGIC = b"PLT"
-_CLOSING, _SINGLE, _SHORT, _CHANGE = 1, 2, 4, 8  # bits of the flags: last frame; float32; int16; a change
-_TYPES = {0: "<f8", _SINGLE: "<f4", _SHORT: "<i2", _SHORT | _CHANGE: "<i2"}
+_CLOSING, _SINGLE, _SHORT, _CHANGE, _WORDS = 1, 2, 4, 8, 16  # bits of the flags: last frame; types of the vector
+_TYPES = {0: "<f8", _SINGLE: "<f4", _SHORT: "<i2", _SHORT | _CHANGE: "<i2", _WORDS: "<u8"}
 _LONGEST_STEP = np.finfo(np.float64).max / (1 << 16)  # a step times the largest int16 is still a finite number
 HEADER_BYTES = _HEADER.size
 MAX_FRAME_BYTES = HEADER_BYTES + CHUNK_BYTES
@@ -118,6 +119,8 @@ def _form(message: Message) -> int:
     """The flags that say how the vector's numbers are written."""
     if message.step is not None:
         return _SHORT | (_CHANGE if message.change else 0)
+    if message.vector is not None and message.vector.dtype == np.uint64:
+        return _WORDS
     return _SINGLE if message.vector is not None and message.vector.dtype == np.float32 else 0
 
 

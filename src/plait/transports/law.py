@@ -29,6 +29,8 @@ BY_ID = ("serve", "predict")
 
 TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int16": np.dtype(np.int16)}
 """Every number format, and the type of a vector that travels in it."""
+WORDS = np.dtype(np.uint64)
+"""The type of a vector that is encrypted or masked."""
 
 
 NOTHING = Form()
@@ -65,7 +67,7 @@ class PartyLaw:
 
     def __init__(self, agreement: Agreement) -> None:
         self._agreed = agreement
-        self._assembler = Assembler(Kind.BROADCAST, *agreement.form.lengths)
+        self._assembler = Assembler(Kind.BROADCAST, *agreement.form.lengths, *agreement.form.words)
         self._round = 0
 
     def read(self, data: bytes) -> Request | Finished | Refused | None:
@@ -75,7 +77,7 @@ class PartyLaw:
             return self._control(frame)
         if frame.kind is Kind.PARCEL and self._agreed.purpose == "align":
             return self._parcel(frame)
-        if frame.kind in (Kind.BROADCAST, Kind.CHUNK) and self._agreed.purpose in ("fit", "predict"):
+        if frame.kind in (Kind.BROADCAST, Kind.CHUNK) and self._agreed.purpose == "fit":
             done = self._assembler.add(frame)
             return None if done is None else self._broadcast(done)
         raise ProtocolError(f"this party is here to {self._agreed.purpose}. Found a {frame.kind.name.lower()}.")
@@ -101,14 +103,15 @@ class PartyLaw:
         message, agreed = done.message, self._agreed
         assert isinstance(message, Broadcast)
         need_form(message, agreed.form, agreed.precision, "a broadcast")
-        if not self._round <= message.round <= agreed.rounds:
+        first = self._round - message.closing  # a run may end in the middle of a round: the one before it is measured
+        if not first <= message.round <= agreed.rounds:
             raise ProtocolError(
                 f"the job has rounds {self._round} to {agreed.rounds} from here on. Found a broadcast of round "
                 f"{message.round}. Nothing was answered."
             )
         if not done.before < done.seq:
             raise ProtocolError(f"a broadcast must follow the one before it. Found {done.seq} after {done.before}.")
-        self._round = message.round
+        self._round = max(self._round, message.round)
         return Request(done.seq, message, done.before)
 
 
@@ -125,7 +128,8 @@ class AnswerLaw:
     def expect(self, ask: Ask) -> None:
         """The request that is under way now: nothing but its answer may come."""
         self._ask = ask
-        self._assembler = None if isinstance(ask.item, Parcel) else Assembler(Kind.SHARE, *self._of(ask).lengths)
+        form = self._of(ask)
+        self._assembler = None if isinstance(ask.item, Parcel) else Assembler(Kind.SHARE, *form.lengths, *form.words)
 
     def read(self, data: bytes) -> Answer | Finished | None:
         """The answer, or how the party ended; None while the answer is not complete."""
@@ -214,14 +218,16 @@ def need_form(message: Message, form: Form, precision: str, who: str) -> None:
     vector, scalars = message.vector, message.scalars
     if vector is None and form.vector:
         raise ProtocolError(f"{who} must have a vector. Found none.")
-    if vector is not None and vector.size not in form.lengths:
-        raise ProtocolError(f"{who} must have a vector of {sorted(form.lengths)} numbers. Found {vector.size}.")
+    words = vector is not None and vector.dtype == WORDS
+    if vector is not None and vector.size not in (form.words if words else form.lengths):
+        what = f"{_listed(form.words)} words" if words else f"{_listed(form.lengths)} numbers"
+        raise ProtocolError(f"{who} must have a vector of {what}. Found {vector.size}.")
     if scalars.size > MOST_SCALARS or (form.scalars is not None and scalars.size not in form.scalars):
         allowed = f"at most {MOST_SCALARS}" if form.scalars is None else _listed(form.scalars)
         raise ProtocolError(f"{who} must have {allowed} scalars. Found {scalars.size}.")
-    if vector is not None and vector.dtype != TYPES[precision]:
+    if vector is not None and not words and vector.dtype != TYPES[precision]:
         raise ProtocolError(f"{who} must come in {precision}, as the job says. Found {vector.dtype}.")
-    if vector is not None and vector.size:
+    if vector is not None and vector.size and not words:
         size = max(float(vector.max()), -float(vector.min())) * (1.0 if message.step is None else message.step)
         if not size <= LARGEST:
             raise ProtocolError(f"{who} must hold numbers up to {LARGEST:g}. Found {size:g}.")
@@ -234,5 +240,5 @@ def _computable(sizes: np.ndarray) -> bool:
 
 
 def _listed(counts: frozenset[int]) -> str:
-    found = sorted(counts)
+    found = sorted(counts) or [0]
     return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"

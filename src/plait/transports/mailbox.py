@@ -49,7 +49,7 @@ class _Past:
     answer: Answer | None
 
 
-class Desk:
+class Mailbox:
     """One party's requests and answers.
 
     The last `kept` requests stay here: a party that lost power may need them again.  None are kept for requests that
@@ -179,9 +179,8 @@ class Desk:
             for past in self._past:
                 if past.ask.seq == seq and past.answer is not None and past.answer.digest != answer.digest:
                     raise StorageError(
-                        f"party {self.name!r} must repeat what it answered to exchange {seq}. Found "
-                        "another answer: its "
-                        "data or its run folder were replaced. Restore them, or start over with --fresh."
+                        f"party {self.name!r} must repeat what it answered to exchange {seq}. Found another "
+                        "answer: its data or its run folder were replaced. Restore them, or start over with --fresh."
                     )
             self.changed.notify_all()
 

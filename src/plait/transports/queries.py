@@ -1,6 +1,6 @@
 """Queries for scores: many under way at once, at the coordinator and at a party.
 
-at the coordinator   QueryDesk    what one party is asked and has not answered yet; whether it is there
+at the coordinator   QueryMailbox    what one party is asked and has not answered yet; whether it is there
 at a party           QueryQueue   answers all queries that wait in one go
 """
 
@@ -15,7 +15,7 @@ from contextlib import suppress
 from plait.errors import MissingPartyError, PlaitError
 from plait.messages import Share
 from plait.transports.handshake import Alive, Finished, Load, Query
-from plait.transports.mailbox import Desk
+from plait.transports.mailbox import Mailbox
 
 BEAT = 0.2  # seconds between signs of life: four fit into the time after which a party counts as away
 SILENCE = 0.9  # seconds without a sign after which a party counts as away: clients hear of it within a second
@@ -24,7 +24,7 @@ _FAREWELL = 5.0  # seconds that a party may take to say that it has kept its res
 MOST_WAITING = 1024  # queries of one coordinator that a party lets wait
 
 
-class QueryDesk(Desk):
+class QueryMailbox(Mailbox):
     """One party's queries: each has its own answer, and none survives the connection that it was asked on."""
 
     def __init__(self, name: str, silence: float = SILENCE) -> None:

@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from plait._files import write_atomically
 from plait._names import check_name
 from plait.errors import CertificateError
-from plait.transports.certificates import AUTHORITY_YEARS, Folder, read, read_certificate, read_key
+from plait.transports.certificate_authority import AUTHORITY_YEARS
+from plait.transports.certificates import Folder, read, read_certificate, read_key
 
 
 def revoke(folder: Folder, name: str, older: bool = False) -> int:

@@ -64,8 +64,7 @@ class Identity:
             return str(error)
         return (
             f"the certificate of {self.name!r}'s peer was revoked by the authority. Ask the label "
-            "party, and make a new "
-            "key: `plait cert request NAME --renew`."
+            "party, and make a new key: `plait cert request NAME --renew`."
         )
 
     def sign(self, content: bytes) -> str:
@@ -78,6 +77,14 @@ class Identity:
         return grpc.ssl_server_credentials(
             [(self.key, self.certificate)], root_certificates=self.authority, require_client_auth=True
         )
+
+    def need_valid(self) -> None:
+        """Raise CertificateError where the own certificate has expired: TLS asks only when a connection begins."""
+        try:
+            own = x509.load_pem_x509_certificate(self.certificate)
+        except ValueError as error:
+            raise CertificateError(f"the certificate of {self.name!r} must be readable. Found: {error}.") from error
+        certificates.check_valid_now(own, self.folder.certificate(self.name))
 
     def client(self) -> grpc.ChannelCredentials:
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from plait.cli.app import app
 from plait.errors import CertificateError
-from plait.transports import certificates
+from plait.transports import certificate_authority, certificates
 from plait.transports.certificates import Folder
 from plait.transports.handshake import proven
 from plait.transports.revocation import revoke
@@ -20,12 +20,12 @@ RUN = CliRunner()
 @pytest.fixture
 def bank(tmp_path: Path) -> Folder:
     folder = Folder(tmp_path / "bank")
-    certificates.init_authority(folder, "bank")
+    certificate_authority.init_authority(folder, "bank")
     return folder
 
 
 def request(tmp_path: Path, name: str, where: str = "other") -> Path:
-    return certificates.make_request(Folder(tmp_path / where), name)
+    return certificate_authority.make_request(Folder(tmp_path / where), name)
 
 
 def sign(file: Path, folder: Folder, *more: str) -> tuple[int, str]:
@@ -88,13 +88,13 @@ def test_an_expired_certificate_is_told_to_its_owner(bank: Folder, monkeypatch: 
 
 def test_a_renewed_key_takes_its_place_when_its_certificate_comes(bank: Folder, tmp_path: Path) -> None:
     shop = Folder(tmp_path / "shop")
-    certificates.sign_request(bank, certificates.make_request(shop, "shop"))
+    certificate_authority.sign_request(bank, certificate_authority.make_request(shop, "shop"))
     for path in (bank.authority, bank.certificate("shop")):
         (shop.path / path.name).write_bytes(path.read_bytes())
     old = Identity.load(shop, "shop")
-    certificates.make_request(shop, "shop", renew=True)
+    certificate_authority.make_request(shop, "shop", renew=True)
     assert Identity.load(shop, "shop") == old  # until the new one is signed the old one works
-    certificates.sign_request(bank, shop.request("shop"), renew=True)
+    certificate_authority.sign_request(bank, shop.request("shop"), renew=True)
     shop.certificate("shop").write_bytes(bank.certificate("shop").read_bytes())
     assert Identity.load(shop, "shop").key != old.key
     assert revoke(bank, "shop", older=True) == 1
@@ -108,8 +108,8 @@ def test_a_renewed_key_takes_its_place_when_its_certificate_comes(bank: Folder, 
 
 def test_a_list_of_another_authority_is_not_believed(bank: Folder, tmp_path: Path) -> None:
     other = Folder(tmp_path / "other")
-    certificates.init_authority(other, "eve")
-    certificates.sign_request(other, certificates.make_request(other, "shop"))
+    certificate_authority.init_authority(other, "eve")
+    certificate_authority.sign_request(other, certificate_authority.make_request(other, "shop"))
     revoke(other, "shop")
     bank.revoked.write_bytes(other.revoked.read_bytes())
     with pytest.raises(CertificateError, match="must be signed by"):
@@ -159,7 +159,7 @@ def test_a_request_with_a_name_that_looks_like_another_is_refused(tmp_path: Path
 )
 def test_a_proof_holds_for_the_pinned_key_and_this_party_and_number_only(bank: Folder, tmp_path: Path) -> None:
     other = Folder(tmp_path / "second")
-    certificates.init_authority(other, "bank")
+    certificate_authority.init_authority(other, "bank")
     mine, theirs = (Identity.load(folder, "bank") for folder in (bank, other))
     pinned = certificates.fingerprint(certificates.read_certificate(bank.certificate("bank")))
     said = proven("ab" * 32, "shop", "cd" * 32)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from plait.errors import CertificateError, ConfigError
-from plait.transports import certificates
+from plait.transports import certificate_authority, certificates
 from plait.transports.certificates import Folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     place = Folder(tmp_path / "bank")
-    certificates.init_authority(place, "bank")
+    certificate_authority.init_authority(place, "bank")
     return place
 
 
@@ -26,9 +26,11 @@ def test_openssl_loads_the_pair_and_trusts_the_authority(folder: Folder) -> None
 
 def test_signing_a_request_needs_no_private_key_of_the_party(folder: Folder, tmp_path: Path) -> None:
     theirs = Folder(tmp_path / "shop")
-    request = certificates.make_request(theirs, "shop")
+    request = certificate_authority.make_request(theirs, "shop")
     (folder.path / "received.csr").write_bytes(request.read_bytes())
-    certificate = certificates.read_certificate(certificates.sign_request(folder, folder.path / "received.csr"))
+    certificate = certificates.read_certificate(
+        certificate_authority.sign_request(folder, folder.path / "received.csr")
+    )
     assert certificates.name_of(certificate) == "shop"
     assert certificates.fingerprint(certificate) == certificates.fingerprint(certificates.read_request(request))
     certificates.check_pair(certificate, certificates.read_certificate(folder.authority), theirs.key("shop"))
@@ -42,7 +44,7 @@ def test_keys_are_readable_by_their_owner_only(folder: Folder) -> None:
 
 def test_foreign_certificates_and_keys_are_told_apart(folder: Folder, tmp_path: Path) -> None:
     other = Folder(tmp_path / "other")
-    certificates.init_authority(other, "bank")
+    certificate_authority.init_authority(other, "bank")
     ours = certificates.read_certificate(folder.certificate("bank"))
     authority = certificates.read_certificate(folder.authority)
     with pytest.raises(CertificateError, match="belong to its certificate"):
@@ -53,8 +55,8 @@ def test_foreign_certificates_and_keys_are_told_apart(folder: Folder, tmp_path: 
 
 def test_nothing_is_overwritten_and_names_are_plain(folder: Folder) -> None:
     with pytest.raises(CertificateError, match="made once"):
-        certificates.init_authority(folder, "bank")
+        certificate_authority.init_authority(folder, "bank")
     with pytest.raises(CertificateError, match="made once"):
-        certificates.make_request(folder, "bank")
+        certificate_authority.make_request(folder, "bank")
     with pytest.raises(ConfigError, match="lower-case"):
-        certificates.make_request(folder, "../bank")
+        certificate_authority.make_request(folder, "../bank")

@@ -125,7 +125,7 @@ def test_steps_without_their_size_or_vector_are_refused() -> None:
             assemble([bytes(data)], rows=2)
 
 
-@pytest.mark.parametrize("flags", [6, 8, 10, 14, 16, 255])
+@pytest.mark.parametrize("flags", [6, 8, 10, 14, 18, 20, 32, 255])
 def test_flags_that_contradict_each_other_are_refused(flags: int) -> None:
     data = bytearray(next(frames(Share(1, STEPS, step=1.0), 1)))  # type: ignore[arg-type]
     data[5] = flags

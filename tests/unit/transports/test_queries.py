@@ -12,7 +12,7 @@ from plait.transports import handshake
 from plait.transports.frames import frames
 from plait.transports.handshake import Alive, Finished, Load, Query
 from plait.transports.law import QueryLaw
-from plait.transports.queries import QueryDesk, QueryQueue
+from plait.transports.queries import QueryMailbox, QueryQueue
 
 RUN = "20260101-120000-0a1b2c"
 
@@ -22,46 +22,46 @@ def share(*numbers: float) -> Share:
 
 
 def test_answers_find_their_questions_in_any_order() -> None:
-    desk, session = QueryDesk("shop"), object()
-    desk.sit(session, 0)
-    futures = [desk.ask(Query([str(i)])) for i in range(3)]
-    asked = [desk.next_question(session) for _ in range(3)]
+    mailbox, session = QueryMailbox("shop"), object()
+    mailbox.sit(session, 0)
+    futures = [mailbox.ask(Query([str(i)])) for i in range(3)]
+    asked = [mailbox.next_question(session) for _ in range(3)]
     for number, item in reversed(asked):  # type: ignore[misc, union-attr]
-        desk.hear(number, share(float(item.ids[0])))
+        mailbox.hear(number, share(float(item.ids[0])))
     assert [float(f.result(0).vector[0]) for f in futures] == [0.0, 1.0, 2.0]  # type: ignore[index]
 
 
 def test_what_is_under_way_fails_at_once_when_the_party_leaves() -> None:
-    desk, session = QueryDesk("shop"), object()
+    mailbox, session = QueryMailbox("shop"), object()
     with pytest.raises(MissingPartyError, match="shop"):
-        desk.ask(Query(["a"]))
-    desk.sit(session, 0)
-    future = desk.ask(Query(["a"]))
-    desk.leave(session)
+        mailbox.ask(Query(["a"]))
+    mailbox.sit(session, 0)
+    future = mailbox.ask(Query(["a"]))
+    mailbox.leave(session)
     with pytest.raises(MissingPartyError):
         future.result(0)
-    assert not desk.present
+    assert not mailbox.present
 
 
 def test_a_silent_party_counts_as_away_until_it_is_heard_again() -> None:
-    desk, session = QueryDesk("shop", silence=0.05), object()
-    desk.sit(session, 0)
-    assert desk.present
+    mailbox, session = QueryMailbox("shop", silence=0.05), object()
+    mailbox.sit(session, 0)
+    assert mailbox.present
     threading.Event().wait(0.06)
-    assert desk.connected
-    assert not desk.present
-    desk.hear(99, Alive())
-    assert desk.present
+    assert mailbox.connected
+    assert not mailbox.present
+    mailbox.hear(99, Alive())
+    assert mailbox.present
 
 
 def test_a_sign_of_life_is_asked_for_when_there_is_nothing_else() -> None:
-    desk, session = QueryDesk("shop"), object()
-    desk.sit(session, 0)
-    asked = desk.next_question(session)
+    mailbox, session = QueryMailbox("shop"), object()
+    mailbox.sit(session, 0)
+    asked = mailbox.next_question(session)
     assert isinstance(asked, tuple)
     assert asked[1] == Alive()
-    desk.finish(Finished(True, "done", {}))
-    assert desk.next_question(session) == Finished(True, "done", {})
+    mailbox.finish(Finished(True, "done", {}))
+    assert mailbox.next_question(session) == Finished(True, "done", {})
 
 
 def test_a_queue_answers_all_that_wait_in_one_go_and_fails_them_together() -> None:

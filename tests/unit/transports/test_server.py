@@ -11,7 +11,7 @@ from plait._version import __version__
 from plait.messages import Broadcast
 from plait.transports import handshake
 from plait.transports.admission import Terms
-from plait.transports.channel import CONVERSE, SERVICE
+from plait.transports.grpc_options import CONVERSE, SERVICE
 from plait.transports.handshake import PROTOCOL, Hello, Ready
 from plait.transports.server import Hub
 from plait.transports.tls import PlainText

@@ -265,7 +265,7 @@ OTHER: Mapping[str, Any] = {
     "score_bound": 3.0,
     "clip": 2.0,
     "gradient_clip": 2.0,
-    "margin": 0.3,
+    "even": False,
 }
 
 

@@ -13,7 +13,8 @@ from plait.privacy.accountants import (
 )
 from plait.privacy.accounting import Cost, delta_of, epsilon_of, mu_of, noise_multiplier
 from plait.privacy.clipping import Adjacency, ClippedRows
-from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
+from plait.privacy.ledger.budget import Budget, Unlimited
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.noisy_admm import MechanismA

@@ -12,8 +12,8 @@ from plait._checks import need_type
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, epsilon_of, mu_of
+from plait.privacy.ledger.known_tables import LABEL_HOLDER
 from plait.privacy.ledger.release_gate import DEFAULT_TABLE, Book, LedgerFolder, Unrecorded
-from plait.privacy.ledger.tables import LABEL_HOLDER
 from plait.privacy.mechanisms.base import (
     DefaultMethod,
     GuaranteedMechanism,

@@ -18,7 +18,7 @@ from plait.methods.private.noisy_shares import AdmmSide
 from plait.privacy.accounting import Cost
 from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.ledger.release_gate import Book
-from plait.privacy.mechanisms.helper_fit import Helper, HelperFit, Lesson, fit_helper, sketch_helper
+from plait.privacy.mechanisms.helper_fit import Helper, HelperFit, Lesson, fit_helper, newton_of, sketch_helper
 from plait.privacy.mechanisms.helper_mixing import Layout
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.recommended import Recommended
@@ -73,16 +73,16 @@ def one_pass() -> bool:
 
 
 def weighted_rows() -> bool:
-    """The same for rows that count less where the offset is far from 0: no slope beyond the smallest bound."""
+    """The same for rows that count less where the score is far from 0: no slope beyond the smallest bound."""
     rng = np.random.default_rng(3)
     labels, offset = rng.choice([-1.0, 1.0], ROWS), rng.uniform(-4.0, 4.0, ROWS)
-    bounds = 1 / (1 + np.exp(-np.abs(offset) - Recommended(4.0).margin))
+    bounds = 1 / (1 + np.exp(-np.abs(offset)))
     least = float(bounds.min())
-    lesson = Lesson(Logistic(), labels, offset, np.ones(ROWS), Recommended(4.0).margin)
+    lesson = Lesson(Logistic(), labels, offset, np.ones(ROWS), Recommended(4.0).even)
 
     def slopes(z: Array) -> Array:
-        slope = 1 / (1 + np.exp(-offset - z)) - (labels > 0)
-        return np.clip(least / bounds * slope, -least, least)
+        p = 1 / (1 + np.exp(-offset - z))
+        return least / np.maximum(p, 1 - p) * (p - (labels > 0))
 
     query = NoisyGradient.for_mu(1.0, ROWS, lesson.gradient_bound(1.0), Adjacency.REPLACE)
     far = [np.abs(query.value(ClippedRows.of(np.eye(ROWS)), lesson.slopes(np.full(ROWS, z)))) for z in (-50.0, 50.0)]
@@ -137,15 +137,12 @@ def _noise_of_pass(
     layout: Layout,
 ) -> dict[str, list[Array]] | None:
     """What each release has beside its clean value, the sketch in units of its clip; None for far too much."""
-    from plait.privacy.mechanisms.noisy_newton import NoisyNewton
-
     plan, released = helper.plan, account.released
     curvature = lesson.curvature(plan.slope_bound)
     row, column = np.triu_indices(rows.shape[1])
     gram = released["Gram"][0] - ((rows * curvature[:, None]).T @ rows)[row, column]
     noise = {"Gram": [gram[row == column], gram[row < column]], "gradient": []}
-    full = plan.gram.full(released["Gram"][0])
-    newton = NoisyNewton.of(full, plan.gram.sigma, float(curvature.sum()), not plan.sketch_mu)
+    newton = newton_of(plan, released["Gram"][0], lesson)
     state = newton.start()
     for found, query in zip(released["gradient"], plan.gradients, strict=True):
         noise["gradient"].append(found - rows.T @ slopes(rows @ state.weights))

@@ -18,8 +18,8 @@ import numpy as np
 
 from plait import errors
 from plait._types import Array
+from plait.deployment.party_settings import TrustOptions
 from plait.deployment.score_limits import ScoreLimits
-from plait.deployment.settings import TrustOptions
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
 from plait.estimators import VerticalLogisticRegression
 from plait.methods.base import Block
@@ -28,8 +28,8 @@ from plait.methods.private.pass_parties import Protected
 from plait.methods.subspace.method import Subspace
 from plait.privacy.accounting import Cost
 from plait.privacy.clipping import ClippedRows
+from plait.privacy.ledger.budget import Budget
 from plait.privacy.ledger.hash_chain import HashChain
-from plait.privacy.ledger.ledger import Budget
 from plait.privacy.ledger.release_gate import Book, LedgerFolder
 from plait.privacy.mechanisms.helper_fit import Helper, Lesson
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
@@ -191,7 +191,7 @@ def digests() -> bool:
 
 _OTHER: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-6, "gradients": 5, "gram_share": 0.2, "sketch_share": 0.2,
                           "score_share": 0.1, "score_bound": 3.0, "clip": 2.0, "gradient_clip": 2.0,
-                          "margin": 0.3}  # fmt: skip
+                          "even": False}  # fmt: skip
 
 
 def covered_scores() -> bool:

@@ -164,7 +164,7 @@ def _whole_pass(effort: Effort) -> Finding:
     data = [ClippedRows.of(np.vstack([[[sign]], others])) for sign in (1.0, -1.0)]
     mechanism = Recommended(8.0, gradients=3)
     labels, offset = np.array([1.0, -1, 1, -1, 1]), np.array([-3.0, 0, 0, 0, 0])
-    lesson = Lesson(Logistic(), labels, offset, np.ones(5), mechanism.margin)
+    lesson = Lesson(Logistic(), labels, offset, np.ones(5), mechanism.even)
 
     def play(which: int, seed: int) -> Array:
         account = _Kept()

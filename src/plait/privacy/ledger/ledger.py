@@ -11,76 +11,20 @@ inputs is a new release and pays again; within one plan it is refused. Lost, dam
 
 import hashlib
 import hmac
-import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from plait._files import write_atomically
 from plait.errors import BudgetError, PrivacyError, SettingError
-from plait.privacy.accounting import Cost, check_delta, check_epsilon
+from plait.privacy.accounting import Cost
+from plait.privacy.ledger.budget import Budget, Unlimited
+from plait.privacy.ledger.charge import Charge, decode_charge, encode_charge
 from plait.privacy.ledger.hash_chain import Body, ChainEntry
 from plait.privacy.ledger.keys import chain_key, open_chain
 from plait.privacy.noise import Noise, Release
 
 _TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a party is willing to spend on the people in one table, over all runs and trials.
-
-    Parameters
-    ----------
-    epsilon : float
-        The total epsilon.
-    delta : float, default=1e-5
-        The total delta; it should be far below one divided by the number of rows.
-    """
-
-    epsilon: float
-    delta: float = 1e-5
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
-
-    def covers(self, cost: Cost) -> bool:
-        """Whether the whole cost stays within this budget."""
-        return cost.delta(self.epsilon) <= self.delta
-
-    def encode(self) -> Body:
-        """The budget as the ledger's file has it."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
-
-
-@dataclass(frozen=True)
-class Unlimited:
-    """No limit: releases without a guarantee are recorded and allowed."""
-
-    def covers(self, cost: Cost) -> bool:
-        """Always."""
-        return True
-
-    def encode(self) -> Body:
-        """The missing limit as the ledger's file has it."""
-        return {"epsilon": None, "delta": None}
-
-
-@dataclass(frozen=True)
-class Charge:
-    """One reserved release."""
-
-    release: Release
-    cost: Cost
-    mechanism: str
-    noise: str
-    key_id: str
-
-    @property
-    def guarantee(self) -> str:
-        return "none" if math.isinf(self.cost.mu) or math.isinf(self.cost.pure) else "differential privacy"
 
 
 class Ledger:
@@ -169,7 +113,7 @@ class Ledger:
             total = sum((c.cost for c in charges), Cost()) + cost
             if not self.budget.covers(total):
                 raise BudgetError(self._refusal(release, charges, total))
-            self._journal.append(entries, "reserve", _encode(charge))
+            self._journal.append(entries, "reserve", encode_charge(charge))
         return charge
 
     def release(
@@ -289,41 +233,3 @@ def _need_once(charges: list[Charge], release: Release) -> None:
             f"Each release of a run is made once. Found {release.name!r}, round {release.round}, asked for again with "
             "other inputs. Nothing was released."
         )
-
-
-def _number(value: float) -> float | None:
-    return None if math.isinf(value) else value
-
-
-def _encode(charge: Charge) -> Body:
-    r, c = charge.release, charge.cost
-    return {
-        "run": r.run,
-        "party": r.party,
-        "round": r.round,
-        "name": r.name,
-        "digest": r.digest,
-        "plan": r.plan,
-        "mu": _number(c.mu),
-        "pure": _number(c.pure),
-        "slack": c.slack,
-        "guarantee": charge.guarantee,
-        "mechanism": charge.mechanism,
-        "noise": charge.noise,
-        "key_id": charge.key_id,
-    }
-
-
-def decode_charge(body: Body) -> Charge:
-    """The charge that a journal entry holds."""
-
-    def unbounded(value: float | None) -> float:
-        return math.inf if value is None else float(value)
-
-    return Charge(
-        Release(body["run"], body["party"], body["round"], body["name"], body["digest"], body.get("plan", "")),
-        Cost(unbounded(body["mu"]), unbounded(body["pure"]), body["slack"]),
-        body["mechanism"],
-        body["noise"],
-        body["key_id"],
-    )

@@ -11,10 +11,11 @@ import numpy as np
 from plait._types import Array
 from plait.errors import BudgetError
 from plait.privacy.accounting import Cost
+from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.keys import read_secret
-from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
-from plait.privacy.ledger.tables import Tables, old_charges
+from plait.privacy.ledger.known_tables import Tables, old_charges
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 
 DEFAULT_TABLE = "people"  # the account of a folder whose owner has named no table

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from plait.errors import SettingError
 from plait.privacy.accounting import Cost
+from plait.privacy.ledger.charge import Charge, decode_charge
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.keys import chain_key
-from plait.privacy.ledger.ledger import Charge, decode_charge
 
 DEFAULT_DELTA = 1e-5  # probability at which spending is stated where the ledger has no budget: the mechanisms' default
 

@@ -28,6 +28,8 @@ from plait.problem.penalties import Penalty
 
 LEAST_CURVATURE = 0.08
 """Rows on which the loss is almost flat keep this part of the largest curvature."""
+LEAST_SECANT = 0.3
+"""The least part of the curvature that counts for large scores: below it, noise in the weights would feed on itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +38,16 @@ class Lesson:
 
     labels, offset (N,), and weights (N,): how much each row's loss counts in the sum over rows, 1 by default.
 
-    With a `margin`, row i counts c / B_i beside that: B_i is the largest slope that a score within the margin of its
-    offset can have under either label, and c the smallest B_i.  Every slope is then at most c.  The factor depends on
-    the offset and not on the row's own label, so that the expected slope at the true model stays 0.
+    With `even`, row i counts b / B_i beside that: B_i is the largest slope that its present score can have under any
+    label, and b the smallest B_i at the offset.  Every slope is then at most b, and none is clipped.  The factor does
+    not depend on the row's own label, so that the expected slope at the true model stays 0.
     """
 
     loss: Loss
     labels: Array
     offset: Array
     weights: Array
-    margin: float | None = None
+    even: bool = False
 
     @property
     def records(self) -> int:
@@ -54,39 +56,61 @@ class Lesson:
     @property
     def mass(self) -> float:
         """What all rows count together: N where they count alike.  The penalty counts as often."""
-        return float(self._counted.sum())
+        return float(self._counted(self.offset).sum())
 
     def gradient_bound(self, clip: float) -> float:
         """A bound on every weighted slope; `clip` is imposed on a loss that has none."""
-        slope = self.loss.slope() if self._reach is None else float(self._reach.min())
+        slope = self.loss.slope() if self._least is None else self._least
         return (clip if slope is None else slope) * float(self.weights.max())
 
     def slopes(self, scores: Array) -> Array:
-        return self._counted * self.loss.gradient(self.offset + scores, self.labels)
+        z = self.offset + scores
+        return self._counted(z) * self.loss.gradient(z, self.labels)
 
-    @cached_property
-    def _reach(self) -> Array | None:
-        """B_i (N,), where the loss has classes and a bounded slope; None where all rows count alike."""
-        if self.margin is None or not self.loss.classifies or self.loss.slope() is None:
-            return None
-        ends = [self.offset - self.margin, self.offset + self.margin]
+    def secant(self, spread: float) -> float:
+        """The slopes' mean rise per unit of score, as a part of the curvature at the offset.
+
+        For scores that vary normally by `spread` (a standard deviation) beside the offset.  Losses flatten far from
+        it, so that the curvature at the offset says too much of scores that vary by several units.
+        """
+        if not self.loss.smooth or spread <= 0:
+            return 1.0
+        nodes, shares = np.polynomial.hermite_e.hermegauss(9)  # points: exact for polynomials up to degree 17
+        sums = np.array([self.slopes(np.full(self.records, spread * x)).sum() for x in nodes])
+        rise = float((shares * nodes) @ sums) / float(shares.sum())
+        return float(np.clip(rise / (spread * float(self.curvature(np.inf).sum())), LEAST_SECANT, 1.0))
+
+    def _reach(self, z: Array) -> Array:
+        """B_i (N,): the largest slope at these scores, whatever the label."""
         classes = [np.full(self.records, label) for label in np.unique(self.labels)]
-        return np.max([np.abs(self.loss.gradient(z, y)) for z in ends for y in classes], axis=0)
+        reach: Array = np.max([np.abs(self.loss.gradient(z, y)) for y in classes], axis=0)
+        return reach
 
     @cached_property
-    def _counted(self) -> Array:
-        """How much each row's loss counts (N,)."""
-        return self.weights if self._reach is None else self.weights * (self._reach.min() / self._reach)
+    def _least(self) -> float | None:
+        """b, where the loss has classes and a bounded slope; None where all rows count alike."""
+        if not self.even or not self.loss.classifies or self.loss.slope() is None:
+            return None
+        return float(self._reach(self.offset).min())
+
+    def _counted(self, z: Array) -> Array:
+        """How much each row's loss counts at these scores (N,)."""
+        if self._least is None:
+            return self.weights
+        reach = self._reach(z)
+        return self.weights * np.divide(self._least, reach, out=np.ones_like(reach), where=reach > 0)
 
     def curvature(self, bound: float) -> Array:
         """The weighted second derivatives at the offset, floored; a loss with kinks has one unit everywhere."""
+        counted = self._counted(self.offset)
         if not self.loss.smooth:
-            return self._counted + 0.0
-        found = self._counted * self.loss.hessian(self.offset, self.labels)
-        # Beyond the clip the clipped slope is constant; a non-convex loss may bend downwards.
-        found = np.where(np.abs(self.slopes(np.zeros(self.records))) <= bound, found, 0.0)
+            return counted + 0.0
+        found = counted * self.loss.hessian(self.offset, self.labels)
+        # Beyond the clip the clipped slope is constant; a non-convex loss may bend downwards.  The last digits of a
+        # slope at the bound do not count.
+        found = np.where(np.abs(self.slopes(np.zeros(self.records))) <= bound * (1 + 1e-12), found, 0.0)
         top = float(found.max())
-        return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else self._counted + 0.0
+        return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else counted + 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +161,7 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     triangle = book.draw(
         0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream), name
     )
-    gram, alone = plan.gram.full(triangle), not plan.sketch_mu
-    newton = NoisyNewton.of(gram, plan.gram.sigma, float(curvature.sum()), alone)
+    newton = newton_of(plan, triangle, lesson)
     state = newton.start()
     for k, query in enumerate(plan.gradients, start=1):
         slopes = lesson.slopes(rows.forward(state.weights))
@@ -153,6 +176,13 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
         )
         state = newton.step(state, gradient, query.sigma, helper.penalty, lesson.mass)
     return HelperFit(state.weights, newton.energy(state.weights), plan, _scores(helper, state.weights))
+
+
+def newton_of(plan: Plan, triangle: Array, lesson: Lesson) -> NoisyNewton:
+    """The steps that follow from a released Gram matrix."""
+    curvature = float(lesson.curvature(plan.slope_bound).sum())
+    alone = not plan.sketch_mu
+    return NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma, curvature, alone, lesson.secant)
 
 
 def _scores(helper: Helper, weights: Array) -> Array | None:

@@ -10,6 +10,10 @@ the average, each coordinate is
 the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2. Any other penalty takes the place of the ridge in
 that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
 
+H is the curvature at the offset.  Where the score varies much, the loss is flatter: `secant` says by which factor, for
+a score of this spread, and H counts that much less, in b_k, in e and in f.  Of this lessening counts as much as f says
+that the score is signal, for noise makes scores vary, too.
+
 The prior: before anything is seen, a party's score varies between rows by STRONG, with probability LIKELY, or by
 WEAK, its weights being alike in all directions.  With W the sum of the rows' curvatures that is tau^2 = STRONG W /
 trace H, or WEAK instead of STRONG; W / trace H counts as at most SPARSE.  The average has variance tau^2 e^2 + s^2
@@ -25,6 +29,7 @@ smoothed over one sigma (Bun, Allez, Bouchaud and Potters 2016), then made to ri
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,11 +53,15 @@ LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 /
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """The current weights (d), the averaged right-hand sides in the eigenbasis (d), and 1 / their variance."""
+    """The current weights (d), the averaged right-hand sides in the eigenbasis (d), and 1 / their variance.
+
+    `signal` is the mean of f over the energy of the score.
+    """
 
     weights: Floats
     average: Floats
     precision: float
+    signal: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +72,30 @@ class NoisyNewton:
     vectors: Floats
     unit: float
     likely: float
+    curvature: float
+    secant: Callable[[float], float]
 
     @classmethod
-    def of(cls, hessian: Floats, sigma: float, curvature: float, alone: bool = True) -> "NoisyNewton":
+    def of(
+        cls,
+        hessian: Floats,
+        sigma: float,
+        curvature: float,
+        alone: bool = True,
+        secant: Callable[[float], float] = lambda spread: 1.0,
+    ) -> "NoisyNewton":
         """From a Hessian with noise sigma on its diagonal, and the sum of the rows' curvatures.
 
-        `alone` where there is no other helper.
+        `alone` where there is no other helper.  `secant` as in `Lesson.secant`.
         """
         found, vectors = np.linalg.eigh(hessian)
         values = _cleaned(found, sigma / math.sqrt(2))
         likely = LIKELY if alone else LIKELY_OF_SEVERAL
-        return cls(values, vectors, min(SPARSE, curvature / float(values.sum())), likely)
+        return cls(values, vectors, min(SPARSE, curvature / float(values.sum())), likely, curvature, secant)
 
     def start(self) -> NewtonState:
         zero = np.zeros(self.values.size)
-        return NewtonState(weights=zero, average=zero, precision=0.0)
+        return NewtonState(weights=zero, average=zero, precision=0.0, signal=0.0)
 
     def step(
         self, state: NewtonState, gradient: Floats, sigma: float, penalty: Penalty, factor: float = 1.0
@@ -88,18 +106,23 @@ class NoisyNewton:
         """
         told = max(sigma, LEAST_NOISE) ** -2
         precision = state.precision + told
-        right = self.values * (self.vectors.T @ state.weights) - self.vectors.T @ gradient
+        flatter = 1 - self.secant(math.sqrt(self.energy(state.weights) / self.curvature))
+        values = self.values * (1 - flatter * state.signal)
+        right = values * (self.vectors.T @ state.weights) - self.vectors.T @ gradient
         average = state.average + (right - state.average) * (told / precision)
-        curvature = self.values / self._kept(average, 1 / precision)
+        kept = self._kept(values, average, 1 / precision)
+        curvature = values / kept
         if penalty.quadratic:
             weights = self.vectors @ (average / (curvature + factor * penalty.ridge))
         else:
             weights = self._penalised(average, curvature, penalty, factor, state.weights)
-        return NewtonState(weights, average, precision)
+        energies = self.values * (self.vectors.T @ weights) ** 2
+        whole = float(energies.sum())
+        return NewtonState(weights, average, precision, float(energies @ kept) / whole if whole > 0 else 0.0)
 
-    def _kept(self, average: Floats, variance: float) -> Floats:
+    def _kept(self, values: Floats, average: Floats, variance: float) -> Floats:
         """f (d,): what is kept of an average with this variance, the mean over both priors."""
-        signal = np.outer([STRONG, WEAK], self.unit * self.values**2)
+        signal = np.outer([STRONG, WEAK], self.unit * values**2)
         spread = signal + variance
         evidence = np.log([self.likely, 1 - self.likely]) - np.sum(np.log(spread) + average**2 / spread, axis=1) / 2
         chance = np.exp(evidence - evidence.max())

@@ -45,10 +45,9 @@ class Recommended(GuaranteedMechanism):
         The public norm to which longer rows are shortened; None is 1.
     gradient_clip : float, default=1.0
         The largest slope of the loss that counts, for a loss whose slope has no bound.
-    margin : float, default=0.2
-        A row counts less the larger its slope can be, whatever its label, while this helper moves its score by at most
-        this much.  All rows then have one small bound, and the noise is smaller.  Slopes beyond the bound are clipped.
-        None counts all rows alike.  It matters for losses of classes whose slope has a bound.
+    even : bool, default=True
+        A row counts less the larger its slope can be at its present score, whatever its label.  All rows then have one
+        small bound, and the noise is smaller.  It matters for losses of classes whose slope has a bound.
     """
 
     schedule: ClassVar[Schedule] = Schedule.ONE_PASS
@@ -63,7 +62,7 @@ class Recommended(GuaranteedMechanism):
     score_bound: float = 2.0
     clip: float | None = None
     gradient_clip: float = 1.0
-    margin: float | None = 0.2
+    even: bool = True
 
     def __post_init__(self) -> None:
         need_types(self)
@@ -81,7 +80,7 @@ class Recommended(GuaranteedMechanism):
             )
         if not 0 < self.gram_share <= MOST_FREE:
             raise SettingError(f"`gram_share` must be positive and at most 1/3. Found {self.gram_share}.")
-        for name in ("score_bound", "gradient_clip", "clip", "margin"):
+        for name in ("score_bound", "gradient_clip", "clip"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise SettingError(f"`{name}` must be positive and finite. Found {value}.")

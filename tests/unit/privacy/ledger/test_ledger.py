@@ -12,7 +12,8 @@ import pytest
 
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost, mu_of
-from plait.privacy.ledger.ledger import Budget, Ledger, Unlimited
+from plait.privacy.ledger.budget import Budget, Unlimited
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise, Release
 
 DATA = "the data"
@@ -225,7 +226,8 @@ VICTIM = """
 import sys
 from pathlib import Path
 from plait.privacy.accounting import Cost
-from plait.privacy.ledger.ledger import Budget, Ledger
+from plait.privacy.ledger.budget import Budget
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.noise import InsecureTestNoise, Release
 ledger = Ledger(Path(sys.argv[1]), "bank", sys.argv[2], Budget(100.0))
 for k in range(100000):

@@ -6,7 +6,8 @@ import pytest
 from scipy.stats import chisquare, ks_2samp, laplace
 
 from plait.errors import BudgetError, InputError, PrivacyError, SettingError
-from plait.privacy.ledger.ledger import Budget, Ledger
+from plait.privacy.ledger.budget import Budget
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic, label_noise_factor

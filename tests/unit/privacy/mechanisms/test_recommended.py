@@ -16,7 +16,7 @@ from plait.privacy.mechanisms.joint_sensitivity import Joint
 from plait.privacy.mechanisms.noisy_newton import LIKELY, STRONG, WEAK, NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic
-from plait.problem.losses import Hinge, Huber, Logistic, Loss
+from plait.problem.losses import Hinge, Huber, Logistic, Loss, Squared
 from plait.problem.penalties import L1, L2, NoPenalty
 
 
@@ -105,7 +105,7 @@ def test_delta_must_be_below_one_over_n() -> None:
     "settings_",
     [{"epsilon": 0.0}, {"epsilon": 1.0, "delta": 0.0}, {"epsilon": 1.0, "gradients": 0},
      {"epsilon": 1.0, "gram_share": 0.9}, {"epsilon": 1.0, "score_share": 1.5},
-     {"epsilon": 1.0, "score_bound": 0.0}, {"epsilon": 1.0, "margin": 0.0}],
+     {"epsilon": 1.0, "score_bound": 0.0}],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings_: dict[str, float]) -> None:
     with pytest.raises(SettingError):
@@ -199,13 +199,13 @@ def test_averaging_by_precision_loses_nothing_of_the_budget() -> None:
 
 
 @pytest.mark.parametrize("loss", [Logistic(), SoftLogistic(-0.6, 1.6), Hinge(), Huber()])
-def test_no_slope_exceeds_the_bound_within_the_margin(loss: Loss) -> None:
+def test_no_slope_exceeds_the_bound_of_even_rows_at_any_score(loss: Loss) -> None:
     rng = np.random.default_rng(7)
     offset = rng.uniform(-5, 5, 200)
     values = [loss.low, loss.high] if isinstance(loss, SoftLogistic) else [-1.0, 1.0]
     labels = rng.choice(values, 200)
-    lesson = Lesson(loss, labels, offset, rng.uniform(0.2, 2.0, 200), margin=0.2)
-    for moved in (-0.2, -0.07, 0.0, 0.2):
+    lesson = Lesson(loss, labels, offset, rng.uniform(0.2, 2.0, 200), even=True)
+    for moved in (-40.0, -3.0, -0.07, 0.0, 0.2, 40.0):
         assert np.abs(lesson.slopes(np.full(200, moved))).max() <= lesson.gradient_bound(1.0) * (1 + 1e-12)
     other = replace(lesson, labels=np.where(labels == values[0], values[1], values[0]))
     still = np.zeros(200)
@@ -214,7 +214,30 @@ def test_no_slope_exceeds_the_bound_within_the_margin(loss: Loss) -> None:
     assert lesson.gradient_bound(1.0) <= Lesson(loss, labels, offset, lesson.weights).gradient_bound(1.0)
 
 
-def test_logistic_rows_with_a_margin_need_little_more_than_half_of_the_noise() -> None:
+def test_even_logistic_rows_need_half_of_the_noise() -> None:
     labels, offset = np.array([1.0, -1.0, 1.0]), np.array([0.0, 2.0, -3.0])
-    bound = Lesson(Logistic(), labels, offset, np.ones(3), margin=0.2).gradient_bound(1.0)
-    assert bound == pytest.approx(1 / (1 + np.exp(-0.2)))
+    assert Lesson(Logistic(), labels, offset, np.ones(3), even=True).gradient_bound(1.0) == pytest.approx(0.5)
+
+
+def test_even_rows_expect_no_slope_at_the_true_model_however_far_the_score_has_moved() -> None:
+    z = np.linspace(-6, 6, 13)
+    p = 1 / (1 + np.exp(-z))
+    sides = [Lesson(Logistic(), np.full(13, y), np.zeros(13), np.ones(13), even=True) for y in (-1.0, 1.0)]
+    both = [replace(side, labels=np.append(side.labels, [-1.0, 1.0]), offset=np.zeros(15), weights=np.ones(15))
+            for side in sides]  # fmt: skip
+    moved = np.append(z, [0.0, 0.0])
+    expected = (1 - p) * both[0].slopes(moved)[:13] + p * both[1].slopes(moved)[:13]
+    assert np.allclose(expected, 0, atol=1e-12)
+
+
+def test_the_secant_is_that_of_numerical_integration_and_1_for_a_quadratic() -> None:
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    labels = np.array([-1.0, 1.0])
+    lesson = Lesson(Logistic(), labels, np.zeros(2), np.ones(2))
+    rise, _ = quad(lambda s: s / (1 + np.exp(-s)) * norm.pdf(s, scale=1.5), -12, 12)
+    assert lesson.secant(1.5) == pytest.approx(rise / 1.5**2 / 0.25, rel=1e-3)
+    assert replace(lesson, loss=Squared()).secant(3.0) == pytest.approx(1.0)
+    assert lesson.secant(0.0) == 1.0
+    assert lesson.secant(100.0) == 0.3, "a floor: noise in the weights must not feed on itself"

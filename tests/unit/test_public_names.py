@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -79,3 +80,28 @@ def test_no_two_public_classes_have_the_same_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(path.relative_to(package).as_posix())
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+SAME_PART = {
+    "base": "the interface of a package",
+    "registry": "which name stands for which object",
+    "messages": "what a method, a protection or anybody sends",
+    "party": "the party's side",
+    "coordinator": "the coordinator's side",
+    "method": "the options of a method",
+    "checks": "what of a message is checked",
+    "span": "minimising over a span",
+    "sight": "what a party makes of the vector that it receives",
+    "law": "what may be asked and answered",
+    "run": "one run, and its commands",
+    "align": "an alignment, and its command",
+    "demo": "the demonstration, and its command",
+    "doctor": "the doctor, and its command",
+    "regression": "losses for numbers, and the estimator for them",
+}
+"""The names that modules of several packages have, because they are the same part of each."""
+
+
+def test_modules_of_one_name_are_the_same_part_of_their_packages() -> None:
+    names = Counter(path.stem for path in Path(plait.__file__).parent.rglob("*.py") if path.stem != "__init__")
+    assert {name for name, count in names.items() if count > 1} <= set(SAME_PART)

@@ -257,7 +257,7 @@ def as_input_error() -> Iterator[None]:
         yield
     except TypeError as error:
         raise DataTypeError(f"X, y and weights must be tables and lists of numbers. Found: {error}.") from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from error
     except (KeyError, IndexError) as error:
         raise InputError(f"X must be a table with rows and columns. Found something else ({error!r}).") from error

@@ -17,6 +17,7 @@ from plait.messages import Broadcast, Share
 from plait.problem.features import Features
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
+from plait.problem.row_blocks import by_parts
 
 CLOSINGS = 4  # how often a run may be measured for the last time: it goes on where that contradicts its end
 _BALANCED = 1e-14  # of the sum of sizes: what rounding leaves of a sum that is zero
@@ -64,11 +65,23 @@ class Task:
 
     def mean_loss(self, scores: Array) -> float:
         """sum_i w_i loss(z_i; y_i)."""
-        return float(self.weights @ self.loss.value(scores, self.labels))
+
+        def part(rows: slice) -> float:
+            return float(self.weights[rows] @ self.loss.of_rows(rows).value(scores[rows], self.labels[rows]))
+
+        return sum(by_parts(part, self.rows))
 
     def gradient(self, scores: Array) -> Array:
         """The gradient of the mean loss with respect to the scores, (N,)."""
-        return self.weights * self.loss.gradient(scores, self.labels)
+
+        found = np.empty(self.rows)
+
+        def part(rows: slice) -> None:
+            slope = self.loss.of_rows(rows).gradient(scores[rows], self.labels[rows])
+            np.multiply(self.weights[rows], slope, out=found[rows])
+
+        by_parts(part, self.rows)
+        return found
 
 
 @dataclass(frozen=True)
@@ -198,11 +211,24 @@ def balanced(g: Array) -> Array:
 
     An intercept that may be anything needs this of every dual point.
     """
-    positive, negative = float(g[g > 0].sum()), -float(g[g < 0].sum())
+    sums = by_parts(lambda rows: _signed_sums(g[rows]), g.size)
+    positive, negative = sum(s[0] for s in sums), sum(s[1] for s in sums)
     if abs(positive - negative) <= _BALANCED * (positive + negative):
         return g
     less = min(positive, negative)
-    return np.where(g > 0, g * (less / max(positive, 1e-300)), g * (less / max(negative, 1e-300)))
+    up, down = less / max(positive, 1e-300), less / max(negative, 1e-300)
+    found = np.empty_like(g)
+
+    def scale(rows: slice) -> None:
+        np.multiply(g[rows], np.where(g[rows] > 0, up, down), out=found[rows])
+
+    by_parts(scale, g.size)
+    return found
+
+
+def _signed_sums(g: Array) -> tuple[float, float]:
+    """The sum of what is positive, and that of what is negative, without its sign."""
+    return float(g[g > 0].sum()), -float(g[g < 0].sum())
 
 
 def vector_of(share: Share) -> Array:

@@ -44,6 +44,12 @@ class Columns:
             return np.asarray(self.values[:, [j]].toarray()[:, 0])
         return np.asarray(self.values[:, j])
 
+    def decoded(self) -> Any:
+        """The table (N, d) that the whole numbers stand for: E_j / scale_j, dense or CSR."""
+        if sp.issparse(self.values):
+            return sp.csr_matrix(self.values.multiply(1 / self.scale))
+        return np.ascontiguousarray(self.values / self.scale)
+
     def largest_column_sum(self) -> float:
         """max_j ||E_j||_1."""
         return float(np.max(np.asarray(abs(self.values).sum(axis=0)), initial=0.0))
@@ -140,15 +146,33 @@ def _scale(size: _Size, parameters: Parameters) -> float:
 
 
 def encode_gradient(gradient: Array, parameters: Parameters) -> tuple[npt.NDArray[np.int64], int]:
-    """G (N,) and its exponent: the smallest power of two for which ||G||_2 < 2^gamma."""
+    """G (N,) and its exponent: the smallest power of two for which ||G||_2 < 2^gamma.
+
+    Where the gradient sums to zero, so does G.
+    """
     norm = float(np.linalg.norm(gradient))
     if gradient.ndim != 1 or not math.isfinite(norm):
         raise InputError("a gradient must be one vector of finite numbers. Found another. End the run.")
     if norm == 0:
         return np.zeros(gradient.size, dtype=np.int64), 0
-    room = 2.0**parameters.gradient_bits - math.sqrt(gradient.size) / 2 - 1
+    room = 2.0**parameters.gradient_bits - math.sqrt(gradient.size) - 1
     exponent = math.ceil(math.log2(norm / room))
-    return np.rint(np.ldexp(gradient, -exponent)).astype(np.int64), exponent
+    scaled = np.ldexp(gradient, -exponent)
+    return _balanced(scaled, np.rint(scaled)).astype(np.int64), exponent
+
+
+def _balanced(scaled: Array, whole: Array) -> Array:
+    """The rounded numbers (N,), a few of them by one more or less, so that a sum of zero stays one.
+
+    Those with the largest remainder are changed, which does not depend on the label: that changes g by a whole number.
+    """
+    excess = round(float(whole.sum()))
+    if excess == 0 or abs(float(scaled.sum())) >= 0.5:
+        return whole
+    rest = (scaled - whole) * np.sign(excess)  # most negative where the number was rounded up the most
+    changed = np.argsort(rest, kind="stable")[: abs(excess)]
+    whole[changed] -= np.sign(excess)
+    return whole
 
 
 def encoding_error(columns: Columns, gradient_sum: float, exponent: int) -> Array:

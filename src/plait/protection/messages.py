@@ -132,6 +132,22 @@ class EncryptedGradient:
         return EncryptedGradient(parameters, rows, columns, number, exponent, digest, parts)
 
 
+def offer_size() -> int:
+    """Bytes of an offer."""
+    return _OFFER.size
+
+
+def hints_size(columns: int, parameters: Parameters) -> int:
+    """Bytes of the hints of so many columns."""
+    return _HINTS.size + columns * RING_DEGREE * parameters.hint_bytes
+
+
+def gradient_size(rows: int, columns: int, parameters: Parameters) -> int:
+    """Bytes of a round's message for a table of so many rows and columns."""
+    elements = (chunks_of(rows) + 1) * RING_DEGREE * len(key_ranges(columns, parameters)) + columns
+    return _GRADIENT.size + elements * parameters.sent_bytes
+
+
 def key_ranges(columns: int, parameters: Parameters) -> list[tuple[int, int]]:
     """The columns [start, stop) of each key: as few keys as the set allows, of nearly equal size."""
     count = -(-columns // parameters.columns_per_key)

@@ -31,15 +31,17 @@ Verify = Callable[[str, bytes, bytes], bool]
 
 FRACTION_BITS = 40  # of a fixed-point number: a rounding error of 2^-41 = 5e-13
 WHOLE_BITS = 23  # left for sign and size of the sum: sums must stay below 2^23 = 8 million
-_WIDE_BITS = (24, 64, 104)  # fraction bits of a scalar's three words: from 2^31 down to 2^-104 without loss
-_INFINITE = 2.0**31  # a scalar that stands for a bound that does not exist
-_MOST_PARTIES = 128  # whose first words, below 2^55 each, add up below 2^63
+_WIDE_BITS = (-8, 32, 72, 112)  # fraction bits of a scalar's four words: from 2^62 down to 2^-112 without loss
+WIDE = len(_WIDE_BITS)  # words of a scalar
+_LARGEST = 2.0**62  # of a scalar: the curvature of a sharp kink, which is all that may come near, is cut off there
+_MOST_PARTIES = 128  # whose first words, of at most 2^54 each, add up below 2^63
 LEAST_GROUP = 3  # parties whose sum is shown: with two, each would learn the other's vector from the sum
 LEAST_OUTSIDE = 2  # parties outside the label party's organisation: one alone would be the sum minus what it knows
 VERSION = 1  # of the announcement
 _HEAD = struct.Struct(">4sBHHH32sH")
 _MARK = b"PLpk"
-_LONGEST = 1024  # bytes of a name or a signature
+ANNOUNCEMENT_BYTES = 4096  # of an announced key, filled up with zeros: three names, a certificate and a signature
+_LONGEST = 2048  # bytes of a name or a signature
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,19 @@ class Announcement:
     def encode(self) -> bytes:
         texts = [text.encode() for text in (self.run.job, self.run.run, self.name)]
         head = _HEAD.pack(_MARK, VERSION, *(len(text) for text in texts), self.public_key, len(self.signature))
-        return b"".join([head, *texts, self.signature])
+        data = b"".join([head, *texts, self.signature])
+        if len(data) > ANNOUNCEMENT_BYTES:
+            raise ProtocolError(f"an announced key must fit into {ANNOUNCEMENT_BYTES} bytes. Found {len(data)}.")
+        return data + bytes(ANNOUNCEMENT_BYTES - len(data))
 
     @staticmethod
     def decode(data: bytes) -> "Announcement":
-        if len(data) < _HEAD.size:
-            raise ProtocolError(f"an announced key must have at least {_HEAD.size} bytes. Found {len(data)}.")
+        if len(data) != ANNOUNCEMENT_BYTES:
+            raise ProtocolError(f"an announced key must have {ANNOUNCEMENT_BYTES} bytes. Found {len(data)}.")
         mark, version, *lengths, key, signed = _HEAD.unpack_from(data)
         sizes = [*lengths, signed]
-        if (mark, version) != (_MARK, VERSION) or max(sizes) > _LONGEST or len(data) != _HEAD.size + sum(sizes):
+        rest = data[_HEAD.size + sum(sizes) :]
+        if (mark, version) != (_MARK, VERSION) or max(sizes) > _LONGEST or not rest or any(rest):
             raise ProtocolError("an announced key must have the form of this version. It has not. Use the same plait.")
         parts, at = [], _HEAD.size
         for size in sizes:
@@ -137,6 +143,13 @@ class MaskingParty:
             plain = plain + mask if self.name < other else plain - mask
         return plain
 
+    def nothing(self, exchange: int, count: int) -> Words:
+        """Random words (count,) that stand for no number: whatever is added to them, the sum is random, too."""
+        own = self._private.private_bytes_raw()
+        info = b"plait no number 1" + _framed(self.run.job, self.run.run, self.name) + exchange.to_bytes(8, "big")
+        key = HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=info).derive(own)
+        return Stream(key).words(count)
+
     def _use_once(self, place: str, plain: Words) -> None:
         digest = hashlib.sha256(plain.tobytes()).digest()
         if self._used.setdefault(place, digest) != digest:
@@ -159,11 +172,8 @@ def to_fixed(vector: Array, parties: int) -> Words:
 
 
 def to_wide(scalars: Array, parties: int) -> Words:
-    """Scalars (k,) as three words each (3 k,), in units of 2^-24, 2^-64 and 2^-104; a word's sum never overflows.
-
-    What is at least 2^31 stands for infinity, and so does a sum of such.
-    """
-    rest = np.clip(scalars, -_INFINITE, _INFINITE)
+    """Finite scalars (k,) as words (WIDE k,), in units of 2^8, 2^-32, 2^-72 and 2^-112; no sum overflows."""
+    rest = np.clip(scalars, -_LARGEST, _LARGEST)
     if parties > _MOST_PARTIES or not np.all(np.isfinite(rest)):
         raise InputError(f"scalars in a secure sum must be numbers, of at most {_MOST_PARTIES} parties. Found others.")
     words = []
@@ -175,12 +185,14 @@ def to_wide(scalars: Array, parties: int) -> Words:
 
 
 def from_wide(words: Words) -> Array:
-    """The scalars (k,) that summed words (3 k,) stand for; infinite ones as 1e300."""
-    if words.size % len(_WIDE_BITS):
-        raise ProtocolError("summed scalars must have three words each. Found another number. End the run.")
-    parts = words.view(np.int64).reshape(len(_WIDE_BITS), -1)
-    found = sum(np.ldexp(part.astype(np.float64), -bits) for part, bits in zip(parts, _WIDE_BITS, strict=True))
-    return np.where(np.abs(found) >= _INFINITE / 2, np.copysign(1e300, found), found)
+    """The scalars (k,) that summed words (WIDE k,) stand for."""
+    if words.size % WIDE:
+        raise ProtocolError(f"summed scalars must have {WIDE} words each. Found another number. End the run.")
+    parts = words.view(np.int64).reshape(WIDE, -1)
+    found = np.zeros(parts.shape[1])
+    for part, bits in zip(reversed(parts), reversed(_WIDE_BITS), strict=True):  # the smallest first
+        found = found + np.ldexp(part.astype(np.float64), -bits)
+    return found
 
 
 def total(shares: Sequence[Words]) -> Words:

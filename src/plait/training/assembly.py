@@ -4,7 +4,7 @@ A simulated and a deployed run, private or not, call the same two functions: `as
 and `assemble_coordinator` where the labels are.  `plait.training.run` drives what they return over any transport.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from plait._types import Array
@@ -15,8 +15,9 @@ from plait.methods.private.briefing import Briefed, briefing
 from plait.privacy.policy import Policy, Protections
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
+from plait.protection.modes import Protection
 from plait.training.party import Party
-from plait.training.protected import Masker, Opener
+from plait.training.party_shield import PartyKeys, PartyShield, simulated_keys
 from plait.training.stopping import Stopping
 from plait.training.under_policy import protected_method, unprotected_method
 
@@ -30,6 +31,7 @@ class RunSpec:
     policy         who protects what; at a party in a deployed run, with its own ledger and noise
     precision      the number format of vectors; see `plait.training.precision`
     weighted       whether rows have weights, which the coordinator knows and tells
+    protection     what is encrypted and masked; None where nothing is
     """
 
     penalties: Mapping[str, Penalty]
@@ -40,6 +42,7 @@ class RunSpec:
     policy: Policy
     precision: str = "float64"
     weighted: bool = False
+    protection: Protection | None = None
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -56,14 +59,13 @@ def assemble_party(
     name: str,
     features: Features,
     weights: Array,
-    opener: Opener | None = None,
-    masker: Masker | None = None,
     start: Array | None = None,
+    keys: Callable[[], PartyKeys] = simulated_keys,
 ) -> Party:
     """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
 
-    weights (N,) are equal, unless a briefing brings others.  In a protected run it has `opener` and `masker`.  `start`
-    (d,) are weights of an earlier model.
+    weights (N,) are equal, unless a briefing brings others.  `start` (d,) are weights of an earlier model.  A
+    protected run needs `keys` of this run only; a simulated one draws them.
     """
     mechanism = spec.protections.mechanisms[name]
     method = unprotected_method(spec.method, spec.protections)
@@ -72,8 +74,12 @@ def assemble_party(
         method = protected_method(spec.method, spec.protections, gate)
     if spec.briefed:
         method = Briefed(method, mechanism.guaranteed)
+    shield = None
+    if spec.protection is not None:
+        shield = PartyShield(spec.protection, name, spec.parties, features.matrix, keys)
+        features = shield.features(features)
     block = Block(features, spec.penalties[name], spec.protections.loss, weights, start)
-    return Party(name, block, method, spec.precision, opener, masker)
+    return Party(name, block, method, spec.precision, shield)
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,23 @@ from dataclasses import replace
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Measured, Method, Task
+from plait.training.coordinator_shield import CoordinatorShield
 from plait.training.precision import Line
-from plait.training.protected import ProtectedExchange
 
 
 class Coordinator:
     """Says what to send next and takes the answers."""
 
     def __init__(
-        self, task: Task, method: Method, precision: str = "float64", protected: ProtectedExchange | None = None
+        self, task: Task, method: Method, precision: str = "float64", shield: CoordinatorShield | None = None
     ) -> None:
         self.task = task
         self.method = method
         self._side = method.coordinator_side(task)
         self._state = self._side.start()
         self._lines = dict.fromkeys(task.parties, Line(precision))
-        self._protected = protected
+        self._shield = shield
+        self._with_vector = False  # whether the answers that are under way have a vector
 
     def requests(self) -> dict[str, Broadcast]:
         """What to send next, and to whom."""
@@ -29,7 +30,7 @@ class Coordinator:
 
     def absorb(self, shares: Mapping[str, Share]) -> Measured | None:
         """Take the answers; returns an earlier state once it is fully measured."""
-        self._state, measured = self._side.absorb(self._state, self._heard(shares, closing=False))
+        self._state, measured = self._side.absorb(self._state, self._heard(shares))
         return measured
 
     def closing(self) -> dict[str, Broadcast]:
@@ -38,8 +39,12 @@ class Coordinator:
 
     def _said(self, requests: dict[str, Broadcast]) -> dict[str, Broadcast]:
         """The requests as they travel; the vector that several parties are sent stays one array."""
-        if self._protected is not None:
-            return {name: self._protected.sealers[name].seal(request) for name, request in requests.items()}
+        if self._shield is not None:
+            said, held = self._shield.seal(requests)
+            self._with_vector = any(r.vector is not None for r in requests.values())
+            if held is not None:
+                self._state = self._side.told(self._state, held)
+            return said
         before, done, said = dict(self._lines), {}, {}
         arrives: Array | None = None
         for name, request in requests.items():
@@ -55,9 +60,9 @@ class Coordinator:
             self._state = self._side.told(self._state, arrives)
         return said
 
-    def _heard(self, shares: Mapping[str, Share], closing: bool) -> Mapping[str, Share]:
-        if self._protected is not None:
-            return shares if self._protected.reader is None else self._protected.reader.read(shares, closing)
+    def _heard(self, shares: Mapping[str, Share]) -> Mapping[str, Share]:
+        if self._shield is not None:
+            return self._shield.read(shares, self._with_vector)
         heard = {}
         for name, share in shares.items():
             self._lines[name], heard[name] = self._lines[name].hear(share)
@@ -65,7 +70,7 @@ class Coordinator:
 
     def close(self, shares: Mapping[str, Share]) -> Measured:
         """Take the last answers; returns the final state, from which a run may also go on."""
-        heard = self._heard(shares, closing=True)
+        heard = self._heard(shares)
         final = self._side.closed(self._state, heard)
         self._state = self._side.reopened(self._state, heard)
         return final

@@ -22,7 +22,7 @@ from plait.training.assembly import RunSpec
 from plait.training.fit_result import Fit
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION, need_precision
-from plait.training.protected import protect, protected_form
+from plait.training.protected import protected_form
 from plait.training.session import Session, Trace
 from plait.training.stopping import Stopping
 from plait.training.under_policy import choose
@@ -145,14 +145,12 @@ def fit(
     shield = Protection.of(protection)
     choice = choose(method, protections, penalties)
     method_used = choice.method
-    protected = None
     if shield is not None:
         if protections.protecting or protections.labels or precision != "float64":
             raise SettingError(
                 "protection goes with no privacy mechanism and precision 'float64' so far. Leave one out."
             )
         method_used = protected_form(choice.method, shield, _names(read))
-        protected = protect(shield, {part.name: part.matrix for part in read}, rows)
     spec = RunSpec(
         penalties,
         method_used,
@@ -162,9 +160,10 @@ def fit(
         policy,
         precision=precision,
         weighted=weights is not None,
+        protection=shield,
     )
     starts = {} if start is None else _starts(start, read)
-    done = Session(spec, read, labels, weights, observers, trace, protected=protected, starts=starts).train()
+    done = Session(spec, read, labels, weights, observers, trace, starts=starts).train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,
@@ -183,7 +182,7 @@ def fit(
         clip=protections.clip,
         released=done.released,
         uncovered=protections.uncovered,
-        protection="" if protected is None else protected.statement,
+        protection=done.shown,
     )
 
 

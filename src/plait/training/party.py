@@ -1,21 +1,24 @@
 """A party: its matrix, its weights, its half of the method.  No input or output."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Method
+from plait.training.party_shield import Agreed, PartyShield
 from plait.training.precision import Line
-from plait.training.protected import Masker, Opener
 
 
 @dataclass(frozen=True)
 class Standing:
-    """All that changes from message to message: the method's state, and the line's."""
+    """All that changes from message to message: the method's state, the line's, and what a protected run agreed on."""
 
     state: Any
     line: Line
+    agreed: Agreed = field(default_factory=Agreed)
+    exchanges: int = 0
+    """Shares that have been sent since: each is masked under its own number."""
 
 
 class Party:
@@ -27,11 +30,10 @@ class Party:
         block: Block,
         method: Method,
         precision: str = "float64",
-        opener: Opener | None = None,
-        masker: Masker | None = None,
+        shield: PartyShield | None = None,
     ) -> None:
-        """In a protected run `opener` decrypts what is received, and `masker` masks what is sent."""
-        self._opener, self._masker = opener, masker
+        """In a protected run `shield` decrypts what is received, and masks what is sent."""
+        self.shield = shield
         self.name = name
         self.block = block
         self.method = method
@@ -44,20 +46,30 @@ class Party:
         return share
 
     def _step(self, standing: Standing, broadcast: Broadcast) -> tuple[Standing, Share]:
-        if self._opener is not None and broadcast.round:  # a briefing, of round 0, is not encrypted
-            broadcast = self._opener.open(broadcast)
-        line, heard = standing.line.hear(broadcast)
+        if self.shield is not None and not self.shield.ready(standing.agreed):
+            agreed, share = self.shield.agree(standing.agreed, broadcast)
+            return replace(standing, agreed=agreed), share
+        line, heard = standing.line.hear(self._opened(standing, broadcast))
         state, share = self._side.respond(standing.state, heard)
         line, said = line.say(share)
-        if said is not share:
+        rounded = said is not share
+        del share, heard  # they hold long vectors
+        if rounded:
             state = self._side.arrived(state, line.read(said))
-        if self._masker is not None and broadcast.round:
-            said = self._masker.mask(said, broadcast.closing)
-        return Standing(state, line), said
+        if self.shield is not None and broadcast.round:
+            said = self.shield.mask(standing.agreed, said, standing.exchanges)
+        return Standing(state, line, standing.agreed, standing.exchanges + 1), said
+
+    def _opened(self, standing: Standing, broadcast: Broadcast) -> Broadcast:
+        if self.shield is None or not broadcast.round:  # a briefing, of round 0, is not encrypted
+            return broadcast
+        return self.shield.open(standing.agreed, broadcast)
 
     def check(self, broadcast: Broadcast) -> None:
         """Raise ProtocolError unless an honest coordinator could have sent this now; nothing changes."""
-        self._side.check(self._standing.state, self._standing.line.hear(broadcast)[1])
+        standing = self._standing
+        if self.shield is None or self.shield.ready(standing.agreed):
+            self._side.check(standing.state, standing.line.hear(self._opened(standing, broadcast))[1])
 
     @property
     def shown(self) -> int:

@@ -1,14 +1,14 @@
 """The driver of every run: simulated or deployed, private or not, over any transport."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from plait.errors import SettingError
 from plait.messages import Transport
 from plait.training.assembly import BriefedTask, RunSpec
 from plait.training.coordinator import Coordinator
+from plait.training.coordinator_shield import agree
 from plait.training.loop import Clock, Observer, run
 from plait.training.private_pass import Conducted, PrivatePass
-from plait.training.protected import ProtectedExchange
 from plait.training.under_policy import limits
 
 
@@ -19,9 +19,14 @@ def conduct(
     observers: Sequence[Observer] = (),
     clock: Clock | None = None,
     receipts: Mapping[str, int] | None = None,
-    protected: ProtectedExchange | None = None,
+    secret: bytes = b"",
+    watch: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> Conducted:
-    """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass."""
+    """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass.
+
+    A protected run needs a `secret` of 32 bytes, of this run only.  `watch` sees the exchanges of the method, not
+    those that agree on keys or tell the parties about the rows.
+    """
     protections = spec.protections
     if spec.precision != "float64" and (protections.protecting or protections.labels):
         raise SettingError(
@@ -33,13 +38,17 @@ def conduct(
             f"precision of {type(spec.method).__name__} must be one of {', '.join(spec.method.precisions)}. Found "
             f"{spec.precision!r}. Use plait.Subspace() with it."
         )
+    shield = None
+    if spec.protection is not None:
+        shield = agree(spec.protection, spec.parties, assembled.task.rows, transport, secret)
     if assembled.briefing is not None:
         transport.exchange(dict.fromkeys(spec.parties, assembled.briefing))
+    transport = watch(transport)
     stopping = limits(protections, spec.stopping)
     if protections.helpers:
         helpers, offset = protections.helpers, protections.offset
         one_pass = PrivatePass(assembled.task, helpers, spec.method, stopping, offset, receipts or {})
         return one_pass.run(transport, observers)
-    coordinator = Coordinator(assembled.task, spec.method, spec.precision, protected)
+    coordinator = Coordinator(assembled.task, spec.method, spec.precision, shield)
     outcome = run(coordinator, transport, stopping, observers, clock)
     return Conducted(coordinator.intercept, outcome, scores=coordinator.scores)

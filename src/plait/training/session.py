@@ -14,7 +14,7 @@ from plait.training.assembly import RunSpec, assemble_coordinator, assemble_part
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
-from plait.training.protected import Masker, Opener, ProtectedExchange
+from plait.training.party_shield import simulated_keys
 from plait.training.run import conduct
 from plait.training.tracking.tracker import RunFacts, tracked
 
@@ -39,6 +39,8 @@ class Trained:
     model: LinearModel
     outcome: Outcome
     released: Mapping[str, Array] = field(default_factory=dict)
+    shown: str = ""
+    """What a protected run has shown, in words and numbers."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,6 @@ class Session:
     parts       the parties' checked tables
     labels      (N,), in the loss's own form
     weights     sample weights (N,) that sum to 1; None where all records count alike
-    protected   both ends of a protected run; None where nothing is encrypted
     starts      party name -> weights (d_m,) of an earlier model, where there was one
     tap         puts something between the coordinator and its parties: a wiretap, say
     """
@@ -60,7 +61,6 @@ class Session:
     observers: tuple[Observer, ...] = ()
     trace: Trace | None = None
     tap: Callable[[Transport], Transport] = lambda transport: transport
-    protected: ProtectedExchange | None = None
     starts: Mapping[str, Array] = field(default_factory=dict)
 
     def train(self) -> Trained:
@@ -71,31 +71,31 @@ class Session:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
             self.spec.policy.admit(self.spec.parties)
         parties = {
-            p.name: assemble_party(self.spec, p.name, p.features, equal, *self._ends(p.name), self.starts.get(p.name))
-            for p in self.parts
+            p.name: assemble_party(self.spec, p.name, p.features, equal, self.starts.get(p.name)) for p in self.parts
         }
         coordinator = assemble_coordinator(self.spec, self.labels, self.weights)
         with blas_threads(1), workers(len(parties)) as pool:
             handlers = {name: party.handle for name, party in parties.items()}
             transport = self.tap(InProcess(handlers, pool if self._large else None))
-            if self.trace is not None:
-                transport = _Traced(transport, parties, self.trace, coordinator.briefing is not None)
             with tracked(self.observers, self._facts()) as reasons:
-                done = conduct(self.spec, coordinator, transport, self.observers, protected=self.protected)
+                secret = simulated_keys().secret
+                done = conduct(
+                    self.spec, coordinator, transport, self.observers, secret=secret, watch=self._watch(parties)
+                )
                 reasons.append(done.outcome.reason)
         self._warn(done.outcome)
         model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
-        return Trained(model, done.outcome, done.released)
+        shown = "\n".join(f"{n}: {line}" for n, p in parties.items() if p.shield is not None for line in p.shield.lines)
+        return Trained(model, done.outcome, done.released, shown)
+
+    def _watch(self, parties: Mapping[str, Party]) -> Callable[[Transport], Transport]:
+        trace = self.trace
+        return (lambda inner: inner) if trace is None else (lambda inner: _Traced(inner, parties, trace))
 
     def _facts(self) -> RunFacts:
         spec = self.spec
         limits = spec.stopping
         return RunFacts(spec.parties, self.labels.size, repr(spec.method), limits.max_rounds, limits.tol)
-
-    def _ends(self, name: str) -> tuple[Opener | None, Masker | None]:
-        if self.protected is None:
-            return None, None
-        return self.protected.openers[name], self.protected.maskers.get(name)
 
     @property
     def _large(self) -> bool:
@@ -132,14 +132,10 @@ class _Traced:
     inner: Transport
     parties: Mapping[str, Party]
     trace: Trace
-    briefed: bool
-    """Whether the first exchange is still to come, in which parties are told about the rows."""
 
     def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
         shares = self.inner.exchange(requests)
         first = next(iter(requests.values()))
-        if self.briefed:
-            self.briefed = False  # what parties are told before round 1 moves nothing
-        elif not first.closing:
+        if not first.closing:
             self.trace(first.round, {name: party.weights for name, party in self.parties.items()})
         return shares

@@ -12,6 +12,7 @@ from plait.methods.base import Measured
 _PATIENCE = 5  # rounds: the residuals of the last five are compared with those of the five before
 _EXPLODED = 1e3  # times the objective's size at the start: with residuals that did not fall, a run is lost
 _SLACK = 1e-3  # of the objective's size: what rounding and a loose inner solution may add
+_DIGITS = 1e-15  # of the objective: no smaller distance can be told from rounding
 _WORSE = 0.05  # of its size: a convergent run may pass above a start close to the optimum for a while
 
 
@@ -85,9 +86,9 @@ class Stopping:
         if self.tol == 0:
             return None
         if m.gap <= self.tol:
-            return Reason(f"within {m.gap:.0e} of the best possible model, proved", True, by_gap=True)
+            return Reason(f"within {max(m.gap, _DIGITS):.0e} of the best possible model, proved", True, by_gap=True)
         if m.estimate <= self.tol:
-            text = f"estimated within {m.estimate:.0e} of the best possible model, not certified"
+            text = f"estimated within {max(m.estimate, _DIGITS):.0e} of the best possible model, not certified"
             return Reason(text, converged=True, by_gap=True)
         if np.isnan(m.gap) and np.maximum(m.primal, m.dual) <= self.tol:
             return Reason(f"both residuals at most {self.tol:g}, not certified", converged=True)

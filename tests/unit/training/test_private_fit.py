@@ -31,7 +31,8 @@ from plait.privacy import (
     RandomisedResponse,
     Recommended,
 )
-from plait.privacy.ledger.ledger import Ledger, Unlimited
+from plait.privacy.ledger.budget import Unlimited
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.ledger.release_gate import Book
 from plait.problem.features import Features
 

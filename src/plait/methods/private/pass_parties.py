@@ -188,7 +188,7 @@ class HelperSide(PartySide):
         if state.labels is None or state.offset is None:
             raise ProtocolError("a helper must be told labels and offset before it is asked. Found neither.")
         weights = self._rows.shape[0] * self._block.weights
-        return Lesson(self._block.loss, state.labels, state.offset, weights, self._mechanism.margin)
+        return Lesson(self._block.loss, state.labels, state.offset, weights, self._mechanism.even)
 
     def _helper(self, lesson: Lesson) -> Helper:
         return Helper.of(self._rows, self._block.penalty, self._mechanism, lesson, self._book, self._sketch)

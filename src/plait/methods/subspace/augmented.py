@@ -9,7 +9,7 @@ and again.  Parties notice nothing: they see gradients, as ever.  The minimum of
 (rho/2)|u|^2, is a lower bound on the optimum, so that a run ends by its duality gap.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,7 +74,7 @@ class Augmented(Method):
         return SubspaceParty(block)
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
-        return AugmentedCoordinator(self, task)
+        return AugmentedCoordinator(task, self.rho, self.subspace.coordinator_of)
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,13 @@ class AugmentedState:
 class AugmentedCoordinator(CoordinatorSide):
     """Runs the subspace method on the envelope, and moves the envelope when that is minimised well enough."""
 
-    def __init__(self, method: Augmented, task: Task) -> None:
-        self.method = method
+    def __init__(
+        self, task: Task, rho: float | None, side_of: Callable[[Task, float, Task], SubspaceCoordinator]
+    ) -> None:
+        """side_of: the subspace method's coordinator for a rounded loss, its stiffness, and the task itself."""
         self.task = task
-        self.first_rho = task.loss.stiffness(task.labels) if method.rho is None else method.rho
+        self.first_rho = task.loss.stiffness(task.labels) if rho is None else rho
+        self._side_of = side_of
         self._made: tuple[Array, float, SubspaceCoordinator] | None = None
 
     def start(self) -> AugmentedState:
@@ -105,7 +108,7 @@ class AugmentedCoordinator(CoordinatorSide):
         """The subspace method's coordinator on this envelope; it remembers the loss where it was last asked."""
         if self._made is None or self._made[0] is not u or self._made[1] != rho:
             task = replace(self.task, loss=Envelope(self.task.loss, rho, u))
-            self._made = (u, rho, self.method.subspace.coordinator_of(task, rho, self.task))
+            self._made = (u, rho, self._side_of(task, rho, self.task))
         return self._made[2]
 
     def _of(self, state: AugmentedState) -> SubspaceCoordinator:

@@ -11,26 +11,29 @@ from plait.errors import ProtocolError
 from plait.messages import Broadcast, Form
 from plait.methods.base import CLOSINGS, Block
 from plait.methods.subspace.messages import Answer, Description
+from plait.methods.subspace.questions import QUESTIONS
 from plait.problem.losses import Hinge, Logistic, SquaredHinge
 from plait.problem.row_blocks import vector_slices
 
-_HEAD = 9  # scalars before the coefficients
+_HEAD = 10  # scalars before the outlook and the coefficients
 _MOST_MEMORY = 4096  # directions that a coordinator may minimise over
 _LARGEST_SCALAR = 1e50  # of start, stiffness and width: their squares and products are numbers
 _ROUNDING = 1e-4  # of the largest gradient: single precision and the copy of a kinked loss leave less
 _STEADY = (Logistic, Hinge, SquaredHinge)  # the losses whose gradient has the sign of -y, or is zero
 
 
-def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool) -> None:
+def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool, outlook: int = 0) -> None:
     """Raise ProtocolError unless the scalars are orders for a party with so many directions and Gram rows.
 
-    `asked` says whether a question may come now: the party's penalty has kinks, and a step is being weighed.
+    `asked` says whether a question may come now: a step is being weighed.  With a gradient, and only then, come
+    `outlook` numbers of what a hidden one would show.
     """
     scalars = broadcast.scalars
     if scalars.size < _HEAD:
         raise ProtocolError(f"a broadcast must have {_HEAD} scalars or more. Found {scalars.size}.")
-    asks, memory, start, intercept, stiffness, width, counted, scale, count = (float(s) for s in scalars[:_HEAD])
-    rest = scalars.size - _HEAD - count
+    head = (float(s) for s in scalars[:_HEAD])
+    asks, memory, start, intercept, stiffness, width, counted, scale, told, count = head
+    rest = scalars.size - _HEAD - told - count
     sound = {
         "a gradient, or a question without one": asks == float(broadcast.vector is None),
         "a question only where one can be answered": asks == 0.0 or (asked and not broadcast.closing),
@@ -38,6 +41,7 @@ def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool) ->
         "an intercept or none": intercept in (0.0, 1.0) and counted >= 0,
         "finite settings": max(abs(start), stiffness, width) <= _LARGEST_SCALAR and stiffness > 0 and width >= 0,
         "a scale of at most 1": 0 < scale <= 1,
+        f"an outlook of {outlook} numbers": told == (0.0 if asks else float(outlook)),
         f"{basis} coefficients or none": count in ((float(basis),) if asks else (0.0, float(basis))),
         f"at most {grams} products": 0 <= rest <= grams,
     }
@@ -58,6 +62,19 @@ def check_order(broadcast: Broadcast, asked: int, closings: int, again: bool) ->
         raise ProtocolError(
             f"every round has one gradient, and that of round {asked} has come. Found one of round {broadcast.round}. "
             "Nothing was answered."
+        )
+
+
+def check_question(broadcast: Broadcast, asked: int, questions: int) -> None:
+    """Raise ProtocolError unless a question is about the step of the last gradient, and one of a few.
+
+    asked: the round of the last gradient.  questions: how many have been answered since.  Each answer is a few more
+    numbers about the weights along the directions, so there are no more than an honest round needs.
+    """
+    if broadcast.round != asked or questions >= QUESTIONS:
+        raise ProtocolError(
+            f"after the gradient of round {asked} come at most {QUESTIONS} questions of that round. Found one of round "
+            f"{broadcast.round} after {questions}. Nothing was answered."
         )
 
 

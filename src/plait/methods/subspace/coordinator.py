@@ -15,6 +15,7 @@ from plait.methods.subspace.messages import Answer, Description, StepProposal, a
 from plait.methods.subspace.questions import Spans, Trial
 from plait.methods.subspace.span import Point, best_shift
 
+Groups = tuple[tuple[str, ...], ...]
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
 _ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
 
@@ -58,15 +59,15 @@ class SubspaceCoordinator(CoordinatorSide):
     """Minimises over the span of what it has received."""
 
     def __init__(
-        self, task: Task, memory: int, sums_only: bool, stiffness: float = 1.0, judge: Task | None = None
+        self, task: Task, memory: int, groups: Groups, stiffness: float = 1.0, judge: Task | None = None
     ) -> None:
+        """groups: parties that take a common step; of a group's shares, the first party may bring the sum."""
         self.task = task
         self.judge = task if judge is None else judge
         """The task whose optimum is bounded from below: without the rounding off of kinks."""
         self.stiffness = stiffness
         self.memory = memory
-        together = sums_only or len(task.parties) == 1
-        self.groups = (task.parties,) if together else tuple((name,) for name in task.parties)
+        self.groups = groups
         self.ones = np.ones((int(task.fit_intercept), task.rows))
         self._known: Point | None = None
 
@@ -135,10 +136,15 @@ class SubspaceCoordinator(CoordinatorSide):
                 scale=state.scales[i],
                 coefficients=c[i],
                 gram_row=np.empty(0) if asks else state.gram_row,
+                outlook=np.empty(0) if asks else self.outlook(state, i),
             )
             form = answer_form(self.task.rows, len(self._past(state, i)) + 1, int(state.memory), asks, closing)
             says.update({name: Broadcast(number, g, orders.pack(), closing, expects=form) for name in group})
         return says
+
+    def outlook(self, state: SubspaceState, i: int) -> Array:
+        """What group i is told of what a hidden gradient would have shown; nothing where it is open."""
+        return np.empty(0)
 
     def _past(self, state: SubspaceState, i: int) -> Array:
         """The images of group i's basis but for the newest, (k, N)."""
@@ -152,15 +158,17 @@ class SubspaceCoordinator(CoordinatorSide):
             name: Description.unpack(shares[name].scalars, len(images) + 1)
             for group, images in zip(self.groups, past, strict=True)
             for name in group
+            if name in shares
         }
         before = self._completed(state, said)
-        reports = [add_reports([said[name] for name in group]) for group in self.groups]
-        new = [reduce(np.add, (vector_of(shares[name]) for name in group)) for group in self.groups]
+        reports = [add_reports([said[name] for name in group if name in said]) for group in self.groups]
+        grouped = [[shares[name] for name in group if name in shares] for group in self.groups]
+        new = [reduce(np.add, (vector_of(share) for share in each)) for each in grouped]
         lost = [
-            sum((shares[name].step or 0.0) ** 2 / 12 for name in group) + _rounding(v)
-            for group, v in zip(self.groups, new, strict=True)
+            sum((share.step or 0.0) ** 2 / 12 for share in each) + _rounding(v)
+            for each, v in zip(grouped, new, strict=True)
         ]
-        steps = [(shares[name].step or 0.0, vector_of(shares[name])) for name in self.task.parties]
+        steps = [(share.step or 0.0, vector_of(share)) for each in grouped for share in each]
         state = replace(
             state,
             measured=before,
@@ -181,7 +189,7 @@ class SubspaceCoordinator(CoordinatorSide):
     def _answered(self, state: SubspaceState, spans: Spans, shares: Mapping[str, Share]) -> SubspaceState:
         """Go on with what parties said about the step, or take it."""
         answers: list[Answer | None] = [
-            add_answers([Answer.unpack(shares[name].scalars, len(span.images)) for name in group])
+            add_answers([Answer.unpack(shares[name].scalars, len(span.images)) for name in group if name in shares])
             if group[0] in shares
             else None
             for group, span in zip(self.groups, spans.spans, strict=True)
@@ -265,7 +273,7 @@ class SubspaceCoordinator(CoordinatorSide):
         believed = self._at(state.z).value + sum(r.penalty for r in reports)
         objective = believed + sum(r.drift_slope for r in reports) + curvature * missing**2 / 2
         bounds = state.bounds if measured else self._bounded(state, said, objective)
-        hoped = len(reports) * sum(r.gain for r in reports) if self.judge is self.task else np.inf
+        hoped = len(self.task.parties) * sum(r.gain for r in reports) if self.judge is self.task else np.inf
         # What rounding left out is sent in the end; the last measurement then has the true objective.
         judged = believed
         if self.judge is not self.task:
@@ -288,7 +296,8 @@ class SubspaceCoordinator(CoordinatorSide):
         """With what the parties found missing in the coordinator's scores."""
         zero = np.zeros(self.task.rows)
         missing = [
-            sum((v for name in group if (v := shares[name].vector) is not None), start=zero) for group in self.groups
+            sum((v for name in group if name in shares and (v := shares[name].vector) is not None), start=zero)
+            for group in self.groups
         ]
         if not any(v.any() for v in missing):
             return state

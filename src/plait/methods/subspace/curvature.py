@@ -6,7 +6,7 @@ iterate on products.  The choice depends only on the table and on what a party s
 the same.
 """
 
-from functools import partial
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ import scipy.linalg
 
 from plait._types import Array
 from plait.problem.features import GRAM_LIMIT, Features
+from plait.problem.row_blocks import by_parts
 
 _PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
@@ -142,20 +143,27 @@ class Curvature:
     def cross(self, moves: Array, names: tuple[int, ...]) -> Array:
         """D^T W O^T (d, k) for vectors of scores O (k, N), over the same rows as H.
 
-        A vector is known by its name: what it gave is kept as long as the weights stay.
+        A vector is known by its name: what it gave is kept as long as the weights stay.  One below 0 means ones.
         """
         if self._roots is not None:
             scaled = (moves[:, self._rows] * self._roots).T.astype(self._part.dtype, copy=False)
             return (self._part.T @ scaled).astype(np.float64, copy=False)
         for name, move in zip(names, moves, strict=True):
             if name not in self._crossed:
-                self._crossed[name] = self.features.adjoint(self.w * move)
+                self._crossed[name] = self.features.adjoint(self.w if name < 0 else self.w * move)
         return np.stack([self._crossed[name] for name in names], axis=1)
 
     def square(self, moves: Array) -> Array:
         """O W O^T (k, k), over the same rows as H."""
-        scaled = moves[:, self._rows] * (np.sqrt(self.w) if self._roots is None else self._roots)
-        return scaled @ scaled.T
+        if self._roots is not None:
+            scaled = moves[:, self._rows] * self._roots
+            return scaled @ scaled.T
+        squares = by_parts(lambda rows: _square(moves[:, rows] * np.sqrt(self.w[rows])), self.w.size)
+        return reduce(np.add, squares)
+
+
+def _square(scaled: Array) -> Array:
+    return scaled @ scaled.T
 
 
 def rows_taken(features: Features, single: bool) -> int:

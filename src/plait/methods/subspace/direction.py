@@ -45,8 +45,9 @@ class Others:
 
     def and_constant(self) -> "Others":
         """With a shift of all scores, which costs nothing and along which the objective is flat."""
+        ones = np.broadcast_to(1.0, (1, self.moves.shape[1]))  # takes no memory
         return Others(
-            np.vstack([self.moves, np.ones(self.moves.shape[1])]),
+            np.vstack([self.moves, ones]) if len(self.moves) else ones,
             (*self.names, INTERCEPT),
             self.total,
             np.pad(self.penalty, (0, 1)),
@@ -70,7 +71,7 @@ def with_constant(curvature: Curvature, others: Others) -> Others:
     """
     if not curvature.shown or curvature.early or INTERCEPT in others.names:  # a thin sample would explain anything
         return others
-    one = np.ones((1, curvature.features.rows))
+    one = np.broadcast_to(1.0, (1, curvature.features.rows))
     cross, square = curvature.cross(one, (INTERCEPT,)), curvature.square(one)
     if float(np.sum(cross * curvature.solve(cross))) < _CONSTANT * float(square[0, 0]):
         return others

@@ -1,7 +1,7 @@
 """The scalars of the subspace method, packed and unpacked in one place."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 
 import numpy as np
@@ -24,6 +24,7 @@ class StepProposal:
     scale         x is multiplied by this after the step: it was led back into a ball
     coefficients  of the step, over the basis (k+1,): past directions and the newest; empty before round 1
     gram_row      the new step's products with the past ones in the penalty's metric, summed over parties
+    outlook       where the gradient is hidden: a few numbers of what it would have shown; else empty
     """
 
     asks: float
@@ -36,18 +37,20 @@ class StepProposal:
     scale: float
     coefficients: Array
     gram_row: Array
+    outlook: Array = field(default_factory=lambda: np.empty(0))
 
     def pack(self) -> Array:
         numbers = [self.asks, self.memory, self.start, self.intercept, self.stiffness, self.width]
-        head = [*numbers, self.counted, self.scale, self.coefficients.size]
-        return np.concatenate([head, self.coefficients, self.gram_row])
+        head = [*numbers, self.counted, self.scale, self.outlook.size, self.coefficients.size]
+        return np.concatenate([head, self.outlook, self.coefficients, self.gram_row])
 
     @staticmethod
     def unpack(scalars: Array) -> "StepProposal":
         asks, memory, start, intercept, stiffness, width, counted, scale = (float(s) for s in scalars[:8])
-        count = int(scalars[8])
-        coefficients, row = scalars[9 : 9 + count], scalars[9 + count :]
-        return StepProposal(asks, int(memory), start, intercept, stiffness, width, counted, scale, coefficients, row)
+        first = 10 + int(scalars[8])
+        last = first + int(scalars[9])
+        numbers = (asks, int(memory), start, intercept, stiffness, width, counted, scale)
+        return StepProposal(*numbers, scalars[first:last], scalars[last:], scalars[10:first])
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class Description:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        return tuple(getattr(self, name) for name in _NAMES)
+        return tuple(getattr(self, name) for name in NUMBERS)
 
     def pack(self) -> Array:
         return np.concatenate([self.numbers, self.model.pack(), self.along])
@@ -125,17 +128,18 @@ class Description:
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Description":
         """basis: how many coefficients a step has; 0 in the closing exchange."""
-        numbers = dict(zip(_NAMES, (float(s) for s in scalars[: len(_NAMES)]), strict=True))
-        rest, size = scalars[len(_NAMES) :], Model.size(basis)
+        numbers = dict(zip(NUMBERS, (float(s) for s in scalars[: len(NUMBERS)]), strict=True))
+        rest, size = scalars[len(NUMBERS) :], Model.size(basis)
         return Description(**numbers, model=Model.unpack(rest[:size], basis), along=rest[size:])
 
     @staticmethod
     def size(basis: int) -> int:
         """How many numbers it takes, but for the products with past steps."""
-        return len(_NAMES) + Model.size(basis)
+        return len(NUMBERS) + Model.size(basis)
 
 
-_NAMES = tuple(f.name for f in fields(Description) if f.name not in ("model", "along"))
+NUMBERS = tuple(f.name for f in fields(Description) if f.name not in ("model", "along"))
+"""The scalars of a description before its parabola, in their order."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,7 @@ def add_reports(reports: Sequence[Description]) -> Description:
     """All that secure aggregation will show of the penalties: the sums."""
     total = reports[0]
     for other in reports[1:]:
-        numbers = dict(zip(_NAMES, np.add(total.numbers, other.numbers), strict=True))
+        numbers = dict(zip(NUMBERS, np.add(total.numbers, other.numbers), strict=True))
         along = total.along + other.along if total.along.size == other.along.size else np.empty(0)
         total = Description(**numbers, model=total.model + other.model, along=along)
     return total

@@ -15,7 +15,7 @@ import numpy as np
 from plait._checks import need_types
 from plait.errors import SettingError
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.methods.subspace.coordinator import SubspaceCoordinator
+from plait.methods.subspace.coordinator import Groups, SubspaceCoordinator
 from plait.methods.subspace.party import SubspaceParty
 from plait.methods.subspace.questions import QUESTIONS
 from plait.problem.losses import Loss
@@ -78,13 +78,19 @@ class Subspace(Method):
 
     def coordinator_of(self, task: Task, stiffness: float = 1.0, judge: Task | None = None) -> SubspaceCoordinator:
         """The coordinator's side, for a loss whose gradient shows its curvature up to a factor."""
-        return SubspaceCoordinator(task, self._memory(task), self.sums_only, stiffness, judge)
+        groups = self.groups(task)
+        return SubspaceCoordinator(task, self.span_length(task.rows, groups), groups, stiffness, judge)
 
-    def _memory(self, task: Task) -> int:
+    def groups(self, task: Task) -> Groups:
+        """The parties that take a common step."""
+        return (task.parties,) if self.sums_only else tuple((name,) for name in task.parties)
+
+    def span_length(self, rows: int, groups: Groups) -> int:
+        """How many past directions of each group the coordinator minimises over."""
         if self.memory is not None:
             return self.memory
-        vectors = 1 if self.sums_only else len(task.parties)
-        most = np.clip(np.sqrt(_SPAN_WORK / task.rows), *_SPAN_VECTORS) / vectors
-        fitting = _SPAN_BYTES // (8 * task.rows * vectors)
-        longest = _LONGEST_SUMS if self.sums_only else _LONGEST
+        vectors = len(groups)
+        most = np.clip(np.sqrt(_SPAN_WORK / rows), *_SPAN_VECTORS) / vectors
+        fitting = _SPAN_BYTES // (8 * rows * vectors)
+        longest = _LONGEST_SUMS if any(len(group) > 1 for group in groups) else _LONGEST
         return int(max(3, min(longest, most, fitting)))

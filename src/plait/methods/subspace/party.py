@@ -6,17 +6,17 @@ import numpy as np
 
 from plait._types import Array
 from plait.messages import Broadcast, Share
-from plait.methods.base import Block, PartySide, balanced
-from plait.methods.subspace.checks import check_gradient, check_order, check_proposal
+from plait.methods.base import Block, PartySide
+from plait.methods.subspace.checks import check_order, check_proposal, check_question
 from plait.methods.subspace.curvature import SMALL, Curvature
 from plait.methods.subspace.direction import Others, last, newton_direction, proximal_step, with_constant
-from plait.methods.subspace.messages import Description, Model, StepProposal
+from plait.methods.subspace.messages import Answer, Description, Model, StepProposal
 from plait.methods.subspace.penalty_span import Basis, Rounding, answer, described
+from plait.methods.subspace.sight import OpenGradient, Sight
 from plait.problem.conjugates import conjugate, reach
-from plait.problem.losses import Seen
+from plait.problem.row_blocks import by_parts
 
 _OTHERS, _OTHERS_BYTES = 40, 2**26  # of the others' moves, how many are kept, and in how many bytes
-_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a sample counts
 _CROWDING, _MOST_CROWDING = 0.5, 8
 """By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
 _SETTLED = 4
@@ -28,7 +28,6 @@ _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
 _MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
-_ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
 _SMALL_WEIGHT = 1e-2  # of the largest weight, in units of its column: a model may be closed without such ones
 _DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
 _SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
@@ -69,6 +68,8 @@ class SubspacePartyState:
     """What the coordinator's scores lacked at a closing (N,)."""
     asked: int = 0
     """The round of the last gradient."""
+    questions: int = 0
+    """How many questions have been answered since."""
     closings: int = 0
     again: bool = False
     """Whether the run has been closed since, so that the round may begin anew."""
@@ -81,16 +82,15 @@ class SubspacePartyState:
 class SubspaceParty(PartySide):
     """Applies the step it is told, then sends the image of a direction that knows how the others have moved."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, sight: Sight | None = None) -> None:
         self.block = block
-        self.others_kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        self.sight: Sight = OpenGradient(block, remembers=kept > 0) if sight is None else sight
+        self.others_kept = kept if self.sight.shows_moves else 0
         self.keeps = block.features.rows <= _MOST_KEPT
-        weights = block.weights
-        self.per_sample = weights if bool(weights.min() > 0) else np.where(weights > 0, weights, 1.0)
         squares = block.features.weighted_column_squares(block.weights)
         self.sizes = np.sqrt(np.where(squares > 0, squares, 1.0))
         self._inverse: Curvature | None = None
-        self._memo: list[tuple[Array, Seen]] = []
 
     def start(self) -> SubspacePartyState:
         d, n = self.block.features.columns, self.block.features.rows
@@ -130,44 +130,53 @@ class SubspaceParty(PartySide):
     def check(self, state: SubspacePartyState, broadcast: Broadcast) -> None:
         begun = state.first is not None
         basis = len(self._basis(state).rows) if begun else 0
-        check_proposal(broadcast, basis, len(state.total_gram) + 1 if begun else 0, state.pull is not None)
+        grams = len(state.total_gram) + 1 if begun else 0
+        asked = begun and (self.block.penalty.smooth or state.pull is not None)
+        check_proposal(broadcast, basis, grams, asked, self.sight.outlook)
         if broadcast.vector is None:
+            check_question(broadcast, state.asked, state.questions)
             return
         check_order(broadcast, state.asked, state.closings, state.again)
-        check_gradient(self.block, broadcast.vector, state.first, broadcast.step)
+        self.sight.check(broadcast.vector, state.first, broadcast.step)
 
     def respond(self, state: SubspacePartyState, broadcast: Broadcast) -> tuple[SubspacePartyState, Share]:
         orders = StepProposal.unpack(broadcast.scalars)
         if orders.asks:
-            assert state.pull is not None
-            assert state.rounding is not None
-            reply, rounding = answer(
-                self.block.penalty, self._basis(state), orders.coefficients, state.pull, state.rounding
-            )
-            return replace(state, rounding=rounding), Share(broadcast.round, None, reply.pack())
-        assert broadcast.vector is not None
-        g = balanced(broadcast.vector) if orders.intercept else broadcast.vector
+            state, reply = self._asked(state, orders.coefficients)
+            state = replace(state, questions=state.questions + 1)
+            return state, Share(broadcast.round, None, reply.pack())
+        g = self.sight.read(broadcast, orders)
         state = self._applied(state, orders, g)
-        pull = self.block.features.adjoint(g)
+        pull = self.sight.pull(g)
         if broadcast.closing:
             state = replace(state, closings=state.closings + 1, again=True)
             return self._closed(state, orders, broadcast.round, g, pull)
-        w = self._weights(state, orders, g)
-        state, y = self._aimed(state, orders, w, pull)
+        state, y = self._aimed(state, orders, self._weights(state, orders, g), pull)
         if state.rounds == 0 and self.block.start is not None:
             y = self.block.penalty.prox(self.block.start, 0.0)  # an earlier model, within bounds, is the first step
         forward = self.block.features.forward
         # What rounding left out of earlier vectors is stated, not sent: a vector may be taken many times over.
         missing = forward(state.x) - state.known if state.drifted else None
         image = forward(y - state.x)
-        first = g if state.first is None else state.first
+        first = self.block.features.kept(g) if state.first is None else state.first
         held = image if self.keeps else state.image
         shown = g if self.others_kept else first  # only what is looked at again is kept
         state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
-        state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False)
+        state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False, questions=0)
         state = replace(state, pull=None if self.block.penalty.smooth else pull)
         state, report = self._report(state, orders, g, pull, y, missing)
         return state, Share(broadcast.round, image, report.pack())
+
+    def _asked(self, state: SubspacePartyState, c: Array) -> tuple[SubspacePartyState, Answer]:
+        """What the penalty would be after the step c, and a parabola seen from there."""
+        penalty, basis = self.block.penalty, self._basis(state)
+        if penalty.smooth:  # asked together with others, because of their kinks
+            model, _ = described(penalty, basis, np.zeros_like(state.x))
+            return state, Answer(1.0, 1.0, model.value(c), model)
+        assert state.pull is not None
+        assert state.rounding is not None
+        reply, rounding = answer(penalty, basis, c, state.pull, state.rounding)
+        return replace(state, rounding=rounding), reply
 
     def _closed(
         self, state: SubspacePartyState, orders: StepProposal, number: int, g: Array, pull: Array
@@ -232,13 +241,8 @@ class SubspaceParty(PartySide):
         return Description(*numbers, *proof, *drift, Model.none(), np.empty(0))
 
     def _weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
-        """The loss's curvature at every sample (N,), weighted, as the gradient shows it."""
-        curvature = self._seen(g, state.first if state.first is not None else g, orders.start).curvature
-        mean = float(self.block.weights @ curvature)
-        if mean == 0:  # flat everywhere: a unit of curvature keeps the step finite
-            return orders.stiffness * self.block.weights
-        floor = max(_CURVATURE_FLOOR * mean, 0.0 if self.block.loss.smooth else _KINK_FLOOR)
-        return orders.stiffness * self.block.weights * np.maximum(curvature, floor)
+        """The loss's curvature at every sample (N,), weighted."""
+        return self.sight.curvature(state.x, orders, g, g if state.first is None else state.first)
 
     def _aimed(
         self, state: SubspacePartyState, orders: StepProposal, w: Array, pull: Array
@@ -279,11 +283,8 @@ class SubspaceParty(PartySide):
         if self.keeps:
             images, known = np.vstack([images, state.image])[-orders.memory :], known + own
         if self.others_kept:
-            before, after = (self._seen(v, state.first, orders.start) for v in (state.last, g))
-            moved = after.score - before.score - own
-            # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
-            clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
-            others = np.vstack([others, moved if clear else np.zeros_like(moved)])[-self.others_kept :]
+            moved = self.sight.others_move(orders, state.first, state.last, g, own)
+            others = np.vstack([others, moved])[-self.others_kept :]
         keep = max(self.others_kept, orders.memory)
         return replace(
             state,
@@ -307,21 +308,12 @@ class SubspaceParty(PartySide):
         own += (c[0] if state.dropped else 0.0) * state.known
         return np.asarray(orders.scale * (state.known + own) - state.known)
 
-    def _seen(self, g: Array, first: Array, start: float) -> Seen:
-        """What g shows; the last two are remembered, as each is asked for in two rounds."""
-        for known, seen in self._memo:
-            if known is g:
-                return seen
-        seen = self.block.loss.seen(g / self.per_sample, first / self.per_sample, start)
-        self._memo = [*self._memo[-1:], (g, seen)]
-        return seen
-
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
         """H at these weights, factorised again once the samples' weights have changed enough to matter."""
         f = self.block.features
         cheap = f.rows * f.columns**2 <= SMALL
         if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
-            state = replace(state, factored=(w, h))
+            state = replace(state, factored=(f.kept(w), h))
         elif _changed(state.factored[1], h) > _STALE:
             state = replace(state, factored=(state.factored[0], h))
         assert state.factored is not None
@@ -341,7 +333,8 @@ class SubspaceParty(PartySide):
 
 
 def _changed(old: Array, new: Array) -> float:
-    return float(np.abs(new - old).sum() / max(float(old.sum()), 1e-300))
+    differs = sum(by_parts(lambda rows: float(np.abs(new[rows] - old[rows]).sum()), new.size))
+    return differs / max(float(old.sum()), 1e-300)
 
 
 def _grown(gram: Array, row: Array) -> Array:

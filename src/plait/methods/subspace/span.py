@@ -8,6 +8,7 @@ the next one starts from it, and takes a pass or two over the rows.
 """
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from plait._types import Array
 from plait.methods.admm.z_update import increasing_root
 from plait.methods.base import Task
+from plait.problem.row_blocks import by_parts
 
 _STEPS, _HALVINGS, _DOUBLINGS = 50, 40, 40  # Newton steps, and halvings and doublings of one: more gain nothing
 _ARMIJO = 1e-4  # of the fall that the slope promises: a step that reaches it is taken
@@ -40,11 +42,24 @@ class Point:
 
     @staticmethod
     def at(task: Task, z: Array) -> "Point":
-        value, gradient, h = task.loss.derivatives(z, task.labels)
-        if h.min() <= 0:  # where the loss is flat or bends down, a little curvature, so that a slope is followed
-            top = float(h.max())
-            h = np.maximum(h, _LEAST * top if top > 0 else 1.0)
-        return Point(z, float(task.weights @ value), task.weights * gradient, task.weights * h)
+        gradient, curvature = np.empty(z.size), np.empty(z.size)
+
+        def look(rows: slice) -> tuple[float, float, float]:
+            w = task.weights[rows]
+            value, slope, h = task.loss.of_rows(rows).derivatives(z[rows], task.labels[rows])
+            np.multiply(w, slope, out=gradient[rows])
+            curvature[rows] = h
+            return float(w @ value), float(h.min()), float(h.max())
+
+        values, lows, tops = zip(*by_parts(look, z.size), strict=True)
+        # Where the loss is flat or bends down, a little curvature, so that a slope is followed.
+        least = -np.inf if min(lows) > 0 else (_LEAST * max(tops) if max(tops) > 0 else 1.0)
+
+        def weigh(rows: slice) -> None:
+            np.multiply(task.weights[rows], np.maximum(curvature[rows], least), out=curvature[rows])
+
+        by_parts(weigh, z.size)
+        return Point(z, sum(values), gradient, curvature)
 
 
 @dataclass(frozen=True)
@@ -125,8 +140,7 @@ def best_shift(task: Task, z: Array) -> float:
 
 def _independent(task: Task, start: Point, vectors: Array, k: Array, rounding: Array) -> npt.NDArray[np.bool_]:
     """Which vectors (K,) add to those after them more than rounding; all samples count, curved or not."""
-    weighted = vectors * np.sqrt(float(start.curvature.sum()) * task.weights)
-    gram = weighted @ weighted.T + k
+    gram = weighted_gram(vectors, float(start.curvature.sum()), task.weights) + k
     size = np.diag(gram).copy()
     least = np.maximum(_DEPENDENT, rounding / np.maximum(size, 1e-300))
     root = np.sqrt(np.maximum(size, 1e-300))
@@ -138,6 +152,16 @@ def _independent(task: Task, start: Point, vectors: Array, k: Array, rounding: A
             row = left[j] / np.sqrt(left[j, j])
             left -= np.outer(row, row)
     return keep
+
+
+def weighted_gram(vectors: Array, scale: float, weights: Array) -> Array:
+    """V diag(scale * weights) V^T (k, k) for vectors V (k, N), part by part: no copy of them all is made."""
+
+    def part(rows: slice) -> Array:
+        weighted = vectors[:, rows] * np.sqrt(scale * weights[rows])
+        return np.asarray(weighted @ weighted.T)
+
+    return reduce(np.add, by_parts(part, weights.size))
 
 
 @dataclass(frozen=True)
@@ -168,8 +192,7 @@ class _Model:
 
     def bend(self, place: _Place) -> Array:
         """The loss's Hessian (k, k)."""
-        weighted = self.basis * np.sqrt(place.point.curvature)
-        return weighted @ weighted.T
+        return weighted_gram(self.basis, 1.0, place.point.curvature)
 
     def value(self, place: _Place) -> float:
         """The objective, without the cost of rounding."""

@@ -21,3 +21,13 @@ def test_reaches_the_pooled_optimum_without_ever_going_up(parties: int, sums_onl
     objectives = [fit.history.start.objective] + [r.objective for r in fit.history]
     assert fit.objective == pytest.approx(reference, rel=1e-6)
     assert np.all(np.diff(objectives) <= 1e-12)
+
+
+def test_smooth_and_kinked_penalties_mix_in_one_sum() -> None:
+    x, y = load_breast_cancer(return_X_y=True)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    parts, penalty = {"smooth": x[:, :15], "kinked": x[:, 15:]}, {"smooth": plait.L2(0.1), "kinked": plait.L1(0.02)}
+    together = plait.fit(parts, y, penalty=penalty, method=plait.Subspace(sums_only=True))
+    apart = plait.fit(parts, y, penalty=penalty)
+    assert together.certified
+    assert together.objective == pytest.approx(apart.objective, rel=2e-6)

@@ -1,0 +1,121 @@
+"""What a party makes of the vector that it receives in a round.
+
+The plain protocol sends it the gradient g.  From g it has its own slopes D^T g, the curvature of the loss at every row,
+and the others' moves.  Where the gradient is hidden (`plait.methods.protected`) it has less: the seam is here.
+"""
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from plait._types import Array
+from plait.messages import Broadcast
+from plait.methods.base import Block, balanced
+from plait.methods.subspace.checks import check_gradient
+from plait.methods.subspace.messages import StepProposal
+from plait.problem.losses import Seen
+from plait.problem.row_blocks import by_parts
+
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a sample counts
+_ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
+
+
+class Sight(Protocol):
+    """How a party reads the vectors of its broadcasts."""
+
+    @property
+    def shows_moves(self) -> bool:
+        """Whether the others' moves can be read off two vectors."""
+        ...
+
+    @property
+    def outlook(self) -> int:
+        """How many numbers come with each vector, for what it does not show."""
+        ...
+
+    def check(self, vector: Array, first: Array | None, step: float | None) -> None:
+        """Raise ProtocolError unless an honest coordinator could have sent the vector, after the first one."""
+        ...
+
+    def read(self, broadcast: Broadcast, orders: StepProposal) -> Array:
+        """The vector as the party computes with it."""
+        ...
+
+    def pull(self, vector: Array) -> Array:
+        """D^T g, (d,)."""
+        ...
+
+    def curvature(self, x: Array, orders: StepProposal, vector: Array, first: Array) -> Array:
+        """The loss's curvature at every row (N,), weighted, with the party's weights at x (d,)."""
+        ...
+
+    def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
+        """By how much the others changed the scores (N,) between two vectors, while the party moved by own (N,)."""
+        ...
+
+
+class OpenGradient:
+    """The vector is g (N,)."""
+
+    shows_moves: ClassVar[bool] = True
+    outlook: ClassVar[int] = 0
+
+    def __init__(self, block: Block, remembers: bool = True) -> None:
+        """`remembers` says whether scores are looked at again; where they are not, nothing of a vector is held."""
+        self.block, self._remembers = block, remembers
+        weights = block.weights
+        self._per_sample = weights if bool(weights.min() > 0) else np.where(weights > 0, weights, 1.0)
+        self._memo: list[tuple[Array, Seen]] = []
+
+    def check(self, vector: Array, first: Array | None, step: float | None) -> None:
+        check_gradient(self.block, vector, first, step)
+
+    def read(self, broadcast: Broadcast, orders: StepProposal) -> Array:
+        assert broadcast.vector is not None
+        return balanced(broadcast.vector) if orders.intercept else broadcast.vector
+
+    def pull(self, vector: Array) -> Array:
+        return self.block.features.adjoint(vector)
+
+    def curvature(self, x: Array, orders: StepProposal, vector: Array, first: Array) -> Array:
+        curvature = self._curvature_seen(vector, first, orders.start)
+        mean = float(self.block.weights @ curvature)
+        if mean == 0:  # flat everywhere: a unit of curvature keeps the step finite
+            return orders.stiffness * self.block.weights
+        floor = max(_CURVATURE_FLOOR * mean, 0.0 if self.block.loss.smooth else _KINK_FLOOR)
+        w = np.empty_like(curvature) if self._remembers else curvature
+
+        def weigh(rows: slice) -> None:
+            np.multiply(orders.stiffness * self.block.weights[rows], np.maximum(curvature[rows], floor), out=w[rows])
+
+        by_parts(weigh, vector.size)
+        return w
+
+    def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
+        before, after = (self._seen(v, first, orders.start) for v in (last, now))
+        moved = after.score - before.score - own
+        # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
+        clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
+        return moved if clear else np.zeros_like(moved)
+
+    def _curvature_seen(self, g: Array, first: Array, start: float) -> Array:
+        """The loss's curvature (N,) as g shows it."""
+        if self._remembers:
+            return self._seen(g, first, start).curvature
+        found = np.empty(g.size)
+
+        def look(rows: slice) -> None:
+            each = self._per_sample[rows]
+            found[rows] = self.block.loss.seen(g[rows] / each, first[rows] / each, start).curvature
+
+        by_parts(look, g.size)
+        return found
+
+    def _seen(self, g: Array, first: Array, start: float) -> Seen:
+        """What g shows; the last two are remembered, as each is asked for in two rounds."""
+        for known, seen in self._memo:
+            if known is g:
+                return seen
+        seen = self.block.loss.seen(g / self._per_sample, first / self._per_sample, start)
+        self._memo = [*self._memo[-1:], (g, seen)]
+        return seen

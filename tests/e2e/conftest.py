@@ -21,6 +21,7 @@ JOB = """
 format = 1
 name = "test"
 parties = [{parties}]
+protection = {protection}
 [coordinator]
 name = "{label}"
 address = "127.0.0.1:{port}"
@@ -121,6 +122,7 @@ def make_job(
     model: str = "",
     more: str = "",
     own: Mapping[str, str] | None = None,
+    protection: str = '"plain"',
 ) -> Job:
     """`model` goes into the job's [model] section, `more` to its end, `own` to the ends of party files."""
     rng = np.random.default_rng(0)
@@ -150,6 +152,7 @@ def make_job(
         tol=tol,
         model=model,
         more=more,
+        protection=protection,
     )
     (folder / "job.toml").write_text(text)
     throw_away_certificates(read_job(folder / "job.toml"), Folder(folder / "certs"))

@@ -15,8 +15,8 @@ from plait.deployment.job_file import read_job
 from plait.messages import Broadcast, Message, Parcel, Share
 from plait.transports import handshake
 from plait.transports.certificates import Folder
-from plait.transports.channel import CONVERSE, SERVICE
 from plait.transports.frames import MAX_FRAME_BYTES, Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
+from plait.transports.grpc_options import CONVERSE, SERVICE
 from plait.transports.handshake import PROTOCOL, Finished, Hello, Ready, Welcome
 from plait.transports.tls import Identity
 

@@ -27,7 +27,7 @@ L1: dict[str, object] = {
 
 
 def orders(memory: float = 3, coefficients: tuple[float, ...] = ()) -> np.ndarray:
-    return np.array([0.0, memory, 0.0, 1.0, 1.0, 8.0, 0.0, 1.0, len(coefficients), *coefficients])
+    return np.array([0.0, memory, 0.0, 1.0, 1.0, 8.0, 0.0, 1.0, 0.0, len(coefficients), *coefficients])
 
 
 def gradient(seed: int = 0) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_a_party_counts_its_answers_over_all_runs_on_its_data(jobs: JobMaker) ->
     [
         (Broadcast(1, 2 * gradient() * ROWS, orders()), "is at most 1 per record"),
         (Broadcast(1, gradient(), orders(memory=2e7)), "a memory of 1 to 4096"),
-        (Broadcast(1, gradient(), orders()[:3]), "9 scalars or more"),
+        (Broadcast(1, gradient(), orders()[:3]), "10 scalars or more"),
         (Broadcast(1, gradient(), orders(coefficients=(1.0,) * 9)), "coefficients"),
         (Broadcast(1, gradient(), np.zeros(60_000)), "must ask for"),
         (Broadcast(1, None, orders()), "a gradient, or a question without one"),

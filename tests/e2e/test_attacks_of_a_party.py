@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plait.messages import Broadcast
-from plait.transports import certificates
+from plait.transports import certificate_authority, certificates
 from plait.transports.certificates import Folder
 from plait.transports.frames import frames
 from plait.transports.handshake import Refused
@@ -70,7 +70,7 @@ def test_a_wrong_share_ends_the_run_by_name_and_a_resumed_one_is_sound(jobs: Job
 def test_silent_streams_of_an_outsider_do_not_lock_out_the_parties(jobs: JobMaker) -> None:
     job = jobs(**{**OPTIONS, "patience": 60})
     folder = Folder(job.folder / "certs")
-    certificates.sign_request(folder, certificates.make_request(folder, "mallory"))
+    certificate_authority.sign_request(folder, certificate_authority.make_request(folder, "mallory"))
     job.start("bank")
     job.until("bank", "listening")
     with ExitStack() as open_streams:
@@ -86,7 +86,7 @@ def test_silent_streams_of_an_outsider_do_not_lock_out_the_parties(jobs: JobMake
 def test_an_outsider_is_told_that_the_job_does_not_name_it(jobs: JobMaker) -> None:
     job = jobs(**OPTIONS)
     folder = Folder(job.folder / "certs")
-    certificates.sign_request(folder, certificates.make_request(folder, "mallory"))
+    certificate_authority.sign_request(folder, certificate_authority.make_request(folder, "mallory"))
     job.start("bank")
     job.until("bank", "listening")
     with hostile.party(job, "mallory", greet=False) as talk:
@@ -137,8 +137,8 @@ def test_a_revoked_certificate_is_refused_by_a_running_coordinator_and_others_go
     job.until("bank", "listening")
     folder = Folder(job.folder / "certs")
     old = (folder.certificate("shop").read_bytes(), folder.key("shop").read_bytes())
-    certificates.make_request(folder, "shop", renew=True)
-    certificates.sign_request(folder, folder.request("shop"), renew=True)
+    certificate_authority.make_request(folder, "shop", renew=True)
+    certificate_authority.sign_request(folder, folder.request("shop"), renew=True)
     certificates.use_renewed_key(folder, "shop", certificates.read_certificate(folder.certificate("shop")))
     revoke(folder, "shop", older=True)
     stolen = job.folder / "stolen"

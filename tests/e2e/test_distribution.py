@@ -89,3 +89,12 @@ def test_the_wheel_brings_all_that_it_needs(built: Path, tmp_path: Path) -> None
     """As a user installs it: pip downloads the dependencies."""
     (wheel,) = built.glob("plait-*.whl")
     _demonstrate(_install(tmp_path / "env", wheel), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_wheels_of_a_bare_install_stay_below_80_megabytes(built: Path, tmp_path: Path) -> None:
+    """What pip downloads for plait without extras, plait among it."""
+    (wheel,) = built.glob("plait-*.whl")
+    _run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", tmp_path / "wheels", wheel, folder=tmp_path)
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "wheels").iterdir()}
+    assert sum(sizes.values()) < 80e6, sorted(sizes.items(), key=lambda item: -item[1])[:10]

@@ -1,5 +1,6 @@
 """`plait doctor` and `plait init`, as a new user meets them."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -26,6 +27,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text(path.read_text().replace("7443", str(free_port())))
     run("cert", "init", "bank", "--in", "job/certs")
     return tmp_path / "job"
+
+
+PRIVATE = '[privacy]\nparties = { shop = { name = "recommended", epsilon = 1.0 } }\n'
+PREPARED = (
+    'impute = "zero"\nscale = "ranges"\nranges = { orders = [-4, 4], returns = [-4, 4], basket = [-4, 4] }\n'
+    'categories = { region = ["north", "south", "west"] }\n'
+)
+
+
+@pytest.mark.parametrize(("epsilon", "code"), [("3.0", 0), ("0.5", 1)])
+def test_a_private_party_is_put_together_without_a_charge(folder: Path, epsilon: str, code: int) -> None:
+    job, shop = folder / "job.toml", folder / "shop.toml"
+    job.write_text(re.sub(r"(?m)^protection = .*$", 'protection = "plain"', job.read_text()) + PRIVATE)
+    text = shop.read_text().replace('impute = "mean"', "# impute").replace('scale = "standard"', "# scale")
+    text = text.replace("one_hot = [", PREPARED + "one_hot = [")
+    shop.write_text(text + f'[privacy]\nepsilon = {epsilon}\nledger_witness = "witness"\n')
+    table = run("doctor", "job/job.toml", "--name", "shop", "--insecure", code=code)
+    assert not (folder / "ledgers").exists(), "the budget is not opened before a run"
+    assert ("epsilon = 0.5" in table) == (code == 1)
+    run("fit", "job/job.toml", code=code)
+    if code == 0:
+        assert "one more run fits" in run("doctor", "job/job.toml", "--name", "shop", "--insecure")
 
 
 def test_healthy_coordinator_passes(folder: Path) -> None:

@@ -1,7 +1,10 @@
 """New rows in any order, under ids that each party writes in its own way, some of them missing somewhere."""
 
 import csv
+import http.client
 import json
+import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -115,10 +118,56 @@ def test_rows_are_joined_privately_where_the_job_aligns(jobs: JobMaker) -> None:
     check_common(job, found)
     for n in (7, 8):
         assert (found[f"n{n}"]["score"], found[f"n{n}"]["policy"]) == ("", "left out")
-        assert found[f"n{n}"]["missing"] == "some party"
+        assert found[f"n{n}"]["missing"] == "shop", "of two parties it is the other one"
     assert together(job) == found, "the same rows need no second alignment"
     assert len(list((job.folder / "alignments").iterdir())) == 2, "one for training, one for scoring"
     assert '"parcel' in (max((job.folder / "alignments").iterdir()) / "shop" / "audit.jsonl").read_text()
+
+
+def test_after_a_private_join_mean_parts_stand_in_and_a_service_shows_no_other_id(jobs: JobMaker) -> None:
+    job = trained(jobs, RULES + '[scoring]\nmissing = "mean"\n')
+    found = together(job)
+    check_common(job, found)
+    mean = part(job, "shop", list(np.mean(trained_rows(job), axis=0)))
+    for n in (7, 8):
+        assert (found[f"n{n}"]["missing"], found[f"n{n}"]["policy"]) == ("shop", "mean")
+        expected = intercept(job) + part(job, "bank", BANK[n]) + mean
+        assert float(found[f"n{n}"]["score"]) == pytest.approx(expected, abs=1e-3)
+    for name, more in (("bank", ["--http", "127.0.0.1:0"]), ("shop", ["--name", "shop"])):
+        command = [sys.executable, "-m", "plait", "serve", str(job.file), "--yes", *more]
+        with (job.folder / f"serve-{name}.log").open("wb") as log:
+            job.programs[f"serve-{name}"] = subprocess.Popen(command, stdout=log, stderr=log)
+    job.until("serve-bank", "serving scores on")
+    assert "6 rows are common. The other parties see which of these are asked for" in job.log("serve-bank")
+    port = re.search(r"serving scores on http://127.0.0.1:(\d+)/", job.log("serve-bank"))
+    assert port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=30)
+    connection.request(
+        "POST", "/scores", json.dumps({"ids": ["N9 ", "n7", "n20"]}), {"Content-Type": "application/json"}
+    )
+    rows = json.loads(connection.getresponse().read())["scores"]
+    connection.close()
+    assert rows[0]["score"] == pytest.approx(float(found["n9"]["score"]), abs=1e-3)
+    assert (rows[1]["missing"], rows[1]["policy"]) == (["shop"], "mean")
+    assert rows[1]["score"] == pytest.approx(float(found["n7"]["score"]), abs=1e-3)
+    assert (rows[2]["score"], rows[2]["missing"]) == (None, ["bank", "shop"]), "only the shop has it: nobody is asked"
+    with sqlite3.connect(job.folder / "shop.scores.sqlite") as store:
+        asked = {row[0] for row in store.execute("select id from ids")}
+    assert asked == {f"n{n}" for n in COMMON} | {""}, "the shop has seen no id beyond the common ones"
+
+
+def test_more_rows_than_a_minutes_allowance_are_one_batch(jobs: JobMaker) -> None:
+    job = jobs(rows=120, rounds=4)
+    for name in job.parties:
+        lines = ["id,a,b,c,d,y", *(f"n{n},{n % 7},0.{n % 9},{n % 3},1,{n % 2}" for n in range(2400))]
+        (job.folder / f"{name}-new.csv").write_text("\n".join(lines) + "\n")
+        path = job.folder / f"{name}.toml"
+        path.write_text(path.read_text().replace("[data]\n", f'[data]\nscore = "{name}-new.csv"\n'))
+    plait(job, "fit")
+    assert "2400 rows" in plait(job, "evaluate"), "the limits are the default ones"
+    with sqlite3.connect(job.folder / "shop.scores.sqlite") as store:
+        assert store.execute("select given from runs").fetchone() == (2400,), "each row counts in the limit of the run"
+        assert store.execute("select left_over from minute").fetchone()[0] < 500, "and the minute is used up"
 
 
 def test_a_missing_row_is_refused_by_default_and_another_policy_needs_no_new_training(jobs: JobMaker) -> None:

@@ -104,6 +104,8 @@ def test_two_raw_files_become_a_served_score(tmp_path: Path, programs: list[subp
 
     said = together(["coordinator", "job.toml", "--yes"], ["party", "job.toml", "--name", "shop", "--yes"])
     assert f"{PEOPLE - 40} common rows" in said
+    weights = json.loads(next(bank.glob("runs/*/bank/weights.json")).read_text())
+    assert "Kunde seit" in weights["columns"], "a column of dates is a column of numbers"
     for folder, name, file in ((bank, "bank", "neue.csv"), (shop, "shop", "new.csv")):
         path = folder / f"{name}.toml"
         path.write_text(re.sub(r'# score = "[^"]*"', f'score = "{file}"', path.read_text()))

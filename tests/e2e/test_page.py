@@ -9,6 +9,7 @@ from typing import Any
 from plait.deployment.processes import free_port
 from tests.e2e.browser import browser, needs_browser, picture
 from tests.e2e.conftest import JobMaker
+from tests.e2e.test_service import serve, train
 
 SLOWLY = 'name = "proximal"\nrho = 3.0'  # many cheap rounds: time to look
 UNNAMED = """
@@ -73,3 +74,23 @@ def test_the_page_can_be_used_without_a_mouse_and_has_names_for_all_it_shows(job
         assert driver.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert driver.execute_script(wide) <= 0  # nothing hangs over the edge of a telephone
+
+
+@needs_browser
+def test_the_page_of_a_service_counts_requests_and_says_who_is_away(jobs: JobMaker, tmp_path: Path) -> None:
+    job = jobs(rounds=3, rows=200)
+    train(job)
+    port = free_port()
+    served = serve(job, "--page", f"127.0.0.1:{port}")
+    with browser() as driver:
+        driver.get(f"http://127.0.0.1:{port}/")
+        until(driver, lambda text: text == "Serving scores. Everybody is here.", "headline")
+        assert served.scores("n1", "n2")[0] == 200
+        until(driver, lambda text: "requests\n1" in text, "cards")
+        assert driver.execute_script(UNNAMED) == []
+        picture(driver, tmp_path / "serving.png")
+        job.kill("serve-shop")
+        until(driver, lambda text: text == "Waiting for shop.", "headline")
+        assert "away" in driver.find_element("id", "parties").text
+        picture(driver, tmp_path / "away.png")
+        assert driver.get_log("browser") == []

@@ -53,7 +53,7 @@ def test_two_raw_tables_become_a_model_without_an_editor(folder: Path) -> None:
     said = run("fit", str(folder / "job.toml"), "--yes")
     assert "model and report in" in said
     (weights,) = folder.glob("runs/*/bank/weights.json")
-    assert json.loads(weights.read_text())["columns"] == ["Umsatz", "Größe", "Region=Nord", "Region=Süd"]
+    assert json.loads(weights.read_text())["columns"] == ["Umsatz", "Größe", "Seit", "Region=Nord", "Region=Süd"]
     (model,) = folder.glob("runs/*/coordinator/model.json")
     assert json.loads(model.read_text())["metrics"]["AUC"] > 0.8
 

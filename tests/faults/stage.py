@@ -27,8 +27,14 @@ ROLES = {"party": "shop", "coordinator": "bank"}
 PATIENCE = 30  # seconds: longer than gRPC takes to notice a silent line (15 s)
 IDS = ["new3", "nobody", "new7"]
 _MOMENTS = {"aligning": 4, "training": 12, "scoring": 1, "serving": 1}
-_TARGETS = {"party": "plait.transports.conversation:_computed", "coordinator": "plait.transports.mailbox:Desk.deliver"}
-_SERVED = {"party": "plait.transports.conversation:_looked_up", "coordinator": "plait.transports.queries:QueryDesk.ask"}
+_TARGETS = {
+    "party": "plait.transports.conversation:_computed",
+    "coordinator": "plait.transports.mailbox:Mailbox.deliver",
+}
+_SERVED = {
+    "party": "plait.transports.conversation:_looked_up",
+    "coordinator": "plait.transports.queries:QueryMailbox.ask",
+}
 _LONGEST = 150.0  # seconds that a cell may take after its fault
 _DISK = "16m"  # of a party whose disk gets full
 

@@ -19,8 +19,8 @@ from plait.deployment.job_file import read_job, read_party
 from plait.deployment.journal import Journal
 from plait.deployment.message_log import AuditLog, read_log
 from plait.deployment.service.answers import HttpRefusal
-from plait.deployment.service.app import _read_ids
 from plait.deployment.service.batch import read_rows
+from plait.deployment.service.handlers import _read_ids
 from plait.deployment.stored_party import Answered, Snapshot
 from plait.errors import PlaitError, ProtocolError
 from plait.messages import Broadcast, Form, Message, Parcel, Share
@@ -189,6 +189,7 @@ max_rounds = 20
 _JOB = b"""format = 1
 name = "test"
 parties = ["bank", "shop"]
+protection = "plain"
 [coordinator]
 name = "bank"
 address = "127.0.0.1:7443"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plait.alignment.aligner import Consent, Proposal, agree
+from plait.alignment.proposal import Consent, Proposal, agree
 from plait.cli.options import (
     Address,
     Anywhere,

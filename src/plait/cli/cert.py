@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plait.errors import CertificateError
-from plait.transports import certificates, revocation
+from plait.transports import certificate_authority, certificates, revocation
 from plait.transports.certificates import Folder
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ def init(
 ) -> None:
     """Make the authority and the label party's own certificate."""
     place = Folder(folder)
-    certificates.init_authority(place, name)
+    certificate_authority.init_authority(place, name)
     _show(place.authority)
     _show(place.certificate(name))
     typer.echo(f"Send {place.authority} and the job file to every party. Keep {place.authority_key} to yourself.")
@@ -36,7 +36,7 @@ def request(
     renew: Annotated[bool, typer.Option("--renew", help="A new key; the old one works until then.")] = False,
 ) -> None:
     """Make your private key, which stays here, and a request for the label party to sign."""
-    path = certificates.make_request(Folder(folder), name, renew)
+    path = certificate_authority.make_request(Folder(folder), name, renew)
     _show(path)
     typer.echo(f"Send {path} to the label party and read them the fingerprint. The private key stays here.")
 
@@ -45,7 +45,7 @@ def request(
 def sign(
     file: Annotated[Path, typer.Argument(help="The .csr file that a party sent.")],
     folder: In = Path("certs"),
-    days: Annotated[int, typer.Option(help="For how long it is valid.")] = certificates.PARTY_DAYS,
+    days: Annotated[int, typer.Option(help="For how long it is valid.")] = certificate_authority.PARTY_DAYS,
     name: Annotated[str, typer.Option(help="The name that the request must carry.")] = "",
     fingerprint: Annotated[str, typer.Option(help="What the party read out; asked for otherwise.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Sign without comparing: for tests on one machine.")] = False,
@@ -55,7 +55,9 @@ def sign(
     _confirm(file, name, fingerprint, yes)
     place = Folder(folder)
     own = certificates.name_of(certificates.read_request(file)) == place.owner
-    path = certificates.sign_request(place, file, days, renew, own=own and renew and place.request(place.owner) == file)
+    path = certificate_authority.sign_request(
+        place, file, days, renew, own=own and renew and place.request(place.owner) == file
+    )
     _show(path)
     typer.echo(f"Send {path} back. Anyone may see it; it works only together with the key that made the request.")
 

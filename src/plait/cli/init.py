@@ -13,9 +13,10 @@ from plait._names import check_name
 from plait.cli import templates
 from plait.data.guess import Guess, guess_columns
 from plait.deployment.job_file import read_job
+from plait.deployment.job_settings import CoordinatorSpec
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
-from plait.deployment.settings import CoordinatorSpec
 from plait.errors import ConfigError
+from plait.protection.secure_sums import LEAST_GROUP
 
 _EXAMPLE = ("bank", "shop")
 _COLUMNS = {"bank": ("income", "age", "balance", "loans"), "shop": ("orders", "returns", "basket")}
@@ -47,9 +48,11 @@ def init(
     if job is not None:
         received = read_job(job)
         names, label_party = received.parties, received.coordinator.name
+        summed = received.protection is not None and received.protection.mode == "sums"
     else:
         names = tuple(check_name(part.strip()) for part in parties.split(",")) if parties else _EXAMPLE
         label_party = names[0]
+        summed = _protection(names) == "sums"
     chosen = (name,) if name else tuple(dict.fromkeys((*names, label_party)))
     _check(names, label_party, name, data, example)
     place = folder / "job.toml"
@@ -58,7 +61,8 @@ def init(
         files[place] = _job_file(names, address, data is not None) if job is None else job.read_text(encoding="utf-8")
     for party in chosen:
         guess = _guess(party, party == label_party, data, example)
-        files[folder / f"{party}.toml"] = templates.party_file(party, party == label_party, guess, _table(folder, data))
+        labelled, table = party == label_party, _table(folder, data)
+        files[folder / f"{party}.toml"] = templates.party_file(party, labelled, guess, table, scores=not summed)
         if example and party in _COLUMNS:
             for seed, suffix in enumerate(("", "-new")):
                 files[folder / f"{party}{suffix}.csv"] = _example(party, rows=2000 - 1500 * seed, seed=seed)
@@ -79,6 +83,8 @@ def _check(names: tuple[str, ...], label_party: str, name: str, data: Path | Non
 def _next(folder: Path, chosen: tuple[str, ...], example: bool, data: Path | None) -> str:
     if example and len(chosen) > 1:
         return f"Try the whole job on this machine: plait fit {folder / 'job.toml'}"
+    if example:
+        return f"The table is made up, and {chosen[0]}.toml is ready for it. Next: `plait cert`."
     if data is not None:
         return f"Next: read the guesses in {chosen[0]}.toml, then `plait cert`, then `plait doctor`."
     return (
@@ -93,6 +99,7 @@ def _job_file(names: tuple[str, ...], address: str, aligned: bool) -> str:
         aligned="" if aligned else "# ",
         filled="  " if aligned else "",
         parties=json.dumps(list(names)),
+        protection=f'"{_protection(names)}"',
         label_party=names[0],
         address=address,
         other=names[-1],
@@ -102,6 +109,11 @@ def _job_file(names: tuple[str, ...], address: str, aligned: bool) -> str:
         mechanisms=", ".join(MECHANISMS),
         label_mechanisms=", ".join(LABEL_MECHANISMS),
     )
+
+
+def _protection(names: tuple[str, ...]) -> str:
+    """What a new job hides: with two organisations a sum would hide nothing."""
+    return "sums" if len(names) >= LEAST_GROUP else "labels"
 
 
 def _guess(party: str, labelled: bool, data: Path | None, example: bool) -> Guess | None:

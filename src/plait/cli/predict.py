@@ -7,7 +7,7 @@ import typer
 from scipy.special import expit
 
 from plait._files import write_json
-from plait.alignment.aligner import Consent, agree
+from plait.alignment.proposal import Consent, agree
 from plait.cli.align import consent_of
 from plait.cli.options import (
     Address,
@@ -30,13 +30,16 @@ from plait.deployment.local_data import load_labels
 from plait.deployment.report.evidence import evidence_on_new_rows
 from plait.deployment.report.page import write_report
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.score import help_score
 from plait.deployment.score import predict as predict_jointly
+from plait.deployment.score_party import help_score
 from plait.deployment.scorer import PREDICT
 from plait.errors import ConfigError
 from plait.problem.metrics import metrics
 
 RowsFile = Annotated[str, typer.Option("--rows", help="The new rows, instead of data.score in the party file.")]
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Join new rows again that were joined privately before (label party).")
+]
 RunName = Annotated[str, typer.Option("--run", help="A finished run. By default the newest of this job.")]
 
 
@@ -53,6 +56,7 @@ def predict(
         Path | None,
         typer.Option(help="A text file of ids, one per line, to score instead of all rows (label party)."),
     ] = None,
+    refresh: Refresh = False,
     yes: Yes = False,
     config: Config = None,
     address: Address = "",
@@ -68,9 +72,11 @@ def predict(
     """
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
     if not program.coordinates:
-        help_score(program.job, program.file, program.dial(), rows, PREDICT, watcher(log), _consent(program, yes))
+        help_score(
+            program.job, program.file, program.dial(), rows, PREDICT, watcher(log), consent_to_join(program, yes)
+        )
         return
-    scores = _scores(program, rows, run, log, yes, ids)
+    scores = _scores(program, rows, run, log, yes, refresh, ids)
     path = out or scores.folder / "scores.csv"
     scores.write(path, expit(scores.values) if program.job.loss.classifies else None, decimals)
     lost = len(scores.ids) - int(scores.complete.sum())
@@ -82,6 +88,7 @@ def evaluate(
     name: Name = "",
     rows: RowsFile = "",
     run: RunName = "",
+    refresh: Refresh = False,
     yes: Yes = False,
     config: Config = None,
     address: Address = "",
@@ -90,20 +97,31 @@ def evaluate(
     insecure_anywhere: Anywhere = False,
     log: LogOption = Log.text,
 ) -> None:
-    """Measure the model on new rows with labels. The other parties run `plait predict`."""
+    """Measure the model on new rows with labels, and write a new report.
+
+    Every party runs this with its own name; the label party gets the result. A party that runs `plait predict` instead
+    does the same.
+    """
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
-    _show_metrics(program, rows, _scores(program, rows, run, log, yes))
+    if not program.coordinates:
+        help_score(
+            program.job, program.file, program.dial(), rows, PREDICT, watcher(log), consent_to_join(program, yes)
+        )
+        return
+    _show_metrics(program, rows, _scores(program, rows, run, log, yes, refresh))
 
 
-def _scores(program: Program, rows: str, run: str, log: Log, yes: bool, ids: Path | None = None) -> JointScores:
+def _scores(
+    program: Program, rows: str, run: str, log: Log, yes: bool, refresh: bool, ids: Path | None = None
+) -> JointScores:
     """The coordinator's side: every party's part of the scores, added up."""
     listen = program.listen() if program.named else None
-    consent, local = _consent(program, yes), program.local_parties()
+    consent, local = consent_to_join(program, yes), program.local_parties()
     asked = [] if ids is None else _listed(ids)
-    return predict_jointly(program.job, program.file, local, listen, rows, run, watcher(log), consent, asked)
+    return predict_jointly(program.job, program.file, local, listen, rows, run, watcher(log), consent, asked, refresh)
 
 
-def _consent(program: Program, yes: bool) -> Consent:
+def consent_to_join(program: Program, yes: bool) -> Consent:
     """Who agrees to use the common rows, where new rows are joined privately."""
     job = program.job
     return consent_of(job, program.file, yes, SCORING) if job.joins_privately else agree

@@ -93,7 +93,7 @@ def open_table(
 
     Example: plait privacy open ledgers/ --table suppliers --party shop --because "companies, not customers"
     """
-    from plait.privacy.ledger.tables import Tables
+    from plait.privacy.ledger.known_tables import Tables
 
     Tables(ledger).open(table, party, because)
     _out.print(f"{ledger} now keeps an account of table {table!r} for party {party!r}.", highlight=False)

@@ -16,13 +16,14 @@ from plait.cli.options import (
     Log,
     LogOption,
     Page,
+    Yes,
     start,
 )
-from plait.cli.predict import RowsFile, RunName
+from plait.cli.predict import Refresh, RowsFile, RunName, consent_to_join
 from plait.cli.watching import Shown, watcher
-from plait.deployment.score import help_score
+from plait.deployment.score_party import help_score
 from plait.deployment.scorer import SERVE
-from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.serve_options import ServeOptions
 from plait.deployment.service.tokens import Tokens, tokens_file
 from plait.errors import ConfigError
 
@@ -68,6 +69,8 @@ def serve(
     answer_within: Annotated[
         float, typer.Option(help="Seconds without a sign of life after which a party counts as away.")
     ] = _DEFAULT.answer_within,
+    refresh: Refresh = False,
+    yes: Yes = False,
     config: Config = None,
     address: Address = "",
     certificates: Certificates = None,
@@ -79,11 +82,13 @@ def serve(
     """Serve scores over HTTP at the coordinator. Feature parties run it with --name and answer.
 
     The newest finished run of the job is used, and a newer one takes over as soon as it has finished; --run keeps to
-    one. The service ends after SIGINT or SIGTERM, once requests that are under way are answered.
+    one. Where the job joins new rows privately, the rows that all parties hold are found first, and the other parties
+    are asked for no other row. The service ends after SIGINT or SIGTERM, once requests that are under way are answered.
     """
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    consent = consent_to_join(program, yes)
     if not program.coordinates:
-        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log))
+        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log), consent)
         return
     from plait.deployment.service.program import serve as serve_scores  # Starlette and uvicorn are slow to import
 
@@ -92,7 +97,7 @@ def serve(
     )
     local = [program.file] if program.file.name in program.job.parties else []
     with Shown(log, page=page).watch(program.viewer("serve", local)) as progress:
-        serve_scores(program.job, program.file, program.listen(), options, run, rows, progress)
+        serve_scores(program.job, program.file, program.listen(), options, run, rows, progress, consent, refresh)
 
 
 @app.command()

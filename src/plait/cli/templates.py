@@ -1,7 +1,7 @@
 """The files that `plait init` writes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from plait.data.csv_format import CsvFormat
 from plait.data.guess import Guess
@@ -13,6 +13,10 @@ JOB = """\
 format = 1
 name = "credit"
 parties = {parties}       # who brings columns; lower-case letters, digits and hyphens
+protection = {protection}            # what is hidden from whom; experimental, see docs/protection.md
+                                 # "labels": no party learns a label; the label party sees every party's scores
+                                 # "sums": it sees only their sum; needs two parties beside the label party
+                                 # "plain": neither, and faster; both owners must accept it in [trust]; for [privacy]
 
 [coordinator]                    # the label party (active party, guest); the others only dial out
 name = "{label_party}"                    # its certificate must carry this name
@@ -81,16 +85,18 @@ one_hot = {one_hot}
 # options = {{ n_quantiles = 100 }}
 # transform = ["orders"]         # the number columns that it is applied to; empty for all
 
+{dates}
 [trust]
 min_columns = 2                  # what it sends is made of so many columns or more: fewer would be shown as they are
 max_rounds = 1000                # rounds that it answers on these data, over all jobs and runs; 0 for no limit
 max_alignments = 20              # alignments that it takes part in with these ids, over all runs; 0 for no limit
-max_queries = 1000               # scores that it gives per minute, to a service and in batches; 0 for no limit
+max_queries = 1000               # scores that it gives per minute; a batch that begins within it is scored to its end
 max_scores = 100_000             # scores that it gives of one run, for ever; 0 for no limit
 scores_per_id = 10               # how often it scores one id by one run, for ever; 0 for no limit
 score_decimals = 3               # digits after the point of every score that leaves it
 score_training_rows = false      # true: also score rows that it trained on; never where a guarantee covers them
 record = false                   # true: keep every message in full, for `plait privacy wiretap`
+max_leverage = 0.5               # with protection: the largest leverage of a row; above it its label could be read
 {accept}
 
 # [privacy]                      # where the job protects this party's features or labels
@@ -112,23 +118,24 @@ certificates = "certs"           # the folder with ca.crt, {name}.crt and {name}
 # workers = 0                    # how many actors; 0 for one per core
 """
 
-_ACCEPT_LABELS = """\
-accept_labels_shown = true       # without label privacy the other parties learn every label: accepted
-accept_scores_shown = false      # (other parties) without privacy the label party learns its score of every row"""
-_ACCEPT_SCORES = """\
-accept_labels_shown = false      # (label party) without label privacy the other parties learn every label
-accept_scores_shown = true       # without privacy the label party learns this party's score of every row: accepted"""
+_ACCEPT = """\
+accept_labels_shown = false      # (label party) true: start runs that show every label to the other parties
+accept_scores_shown = {accepted:<10} # (others) true: start runs that show the label party its score of every row"""
 _NO_LISTEN = 'listen = ""                      # only the coordinator listens'
 _LISTEN = 'listen = ""                      # host:port to listen on; empty for all interfaces, at the job\'s port'
 
 
-def party_file(name: str, labelled: bool, guess: Guess | None, table: str) -> str:
-    """A party file; `guess` says what is known of its table, whose path is `table` (empty for NAME.csv)."""
+def party_file(name: str, labelled: bool, guess: Guess | None, table: str, scores: bool = True) -> str:
+    """A party file; `guess` says what is known of its table, whose path is `table` (empty for NAME.csv).
+
+    `scores` says whether the job shows a feature party's scores, which its file then accepts.
+    """
     return PARTY.format(
         name=name,
         data=_data_section(name, labelled, guess, table),
         one_hot=_listed(guess.one_hot if guess else ()),
-        accept=_ACCEPT_LABELS if labelled else _ACCEPT_SCORES,
+        dates=_dates_section(guess.dates if guess else {}),
+        accept=_ACCEPT.format(accepted="true" if scores and not labelled else "false"),
         listen=_LISTEN if labelled else _NO_LISTEN,
     )
 
@@ -163,6 +170,19 @@ def _data_section(name: str, labelled: bool, guess: Guess | None, table: str) ->
     if not table:
         lines[-1] = lines[-1].removeprefix("# ")
     return "\n".join(lines) + "\n"
+
+
+def _dates_section(dates: Mapping[str, str]) -> str:
+    """What becomes of the columns of dates; an example where there are none."""
+    mark = "" if dates else "# "
+    lines = [
+        f"{mark}[prepare.dates]",
+        "# Each date becomes one number: years since 2000-01-01, of 365.25 days, negative before. An age in years is",
+        "# the same with the other sign. Formats: YYYY, MM and DD, and what stands between; a time of day is left out.",
+    ]
+    comment = "how the dates of this column are written"
+    found = [f"{f'{_quoted(name)} = {_quoted(form)}':32s} # as found in the file" for name, form in dates.items()]
+    return "\n".join([*lines, *(found or [f"# {_line('birthday', 'DD.MM.YYYY', comment)}"])]) + "\n"
 
 
 def _line(key: str, value: str, comment: str) -> str:

@@ -139,7 +139,7 @@ class Shown:
         if not self.page:
             yield Watchers([shown], trackers)
             return
-        from plait.deployment.page.server import PageAddress, PageServer
+        from plait.deployment.page.web_server import PageAddress, PageServer
 
         board = Board(viewer)
         server = PageServer(board, PageAddress.of(self.page)).open()

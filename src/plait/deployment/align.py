@@ -8,9 +8,9 @@ from typing import Any
 
 from plait._files import mark
 from plait._version import __version__
-from plait.alignment.aligner import Consent
 from plait.alignment.meeting import Meeting, Member
 from plait.alignment.order import Order
+from plait.alignment.proposal import Consent
 from plait.deployment.align_party import ALIGN, AligningParty, OpenAlignment, PartyAlignment
 from plait.deployment.alignment_folder import (
     find_alignment,

@@ -1,11 +1,11 @@
 """A party's side of an alignment: it answers parcels, logs each of them, and keeps what it learns."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from plait.alignment.aligner import Aligner, Consent
+from plait.alignment.aligner import Aligner
 from plait.alignment.meter import Meter, Pace
 from plait.alignment.order import Order
+from plait.alignment.proposal import Consent
 from plait.deployment.alignment_folder import (
     SCORING,
     TRAINING,
@@ -21,8 +21,9 @@ from plait.deployment.message_log import AuditLog
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import ALIGNED, COORDINATOR, RunFolder
 from plait.errors import ProtocolError
-from plait.messages import Broadcast, Parcel, Share
-from plait.transports.handshake import Finished, Query, Ready, Welcome
+from plait.messages import Parcel
+from plait.transports.handshake import Finished, Ready, Welcome
+from plait.transports.participant import AnswersNothing
 
 ALIGN = "align"
 _MORE_ALIGNMENTS = (
@@ -31,7 +32,7 @@ _MORE_ALIGNMENTS = (
 )
 
 
-class AligningParty:
+class AligningParty(AnswersNothing):
     """A party that answers parcels, and writes each of them into its audit log."""
 
     near = True
@@ -61,18 +62,6 @@ class AligningParty:
         return answer
 
     ask = receive
-
-    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
-        raise ProtocolError(f"this party is here to be aligned. Found exchange {seq} of a training.")
-
-    def look_up(self, queries: Sequence[Query]) -> list[Share]:
-        raise ProtocolError("this party is here to be aligned. Found a query for scores.")
-
-    def load(self, run: str) -> None:
-        raise ProtocolError(f"this party is here to be aligned. Found a request for run {run}.")
-
-    def rest(self) -> None:
-        """Nothing waits."""
 
     def finish(self, finished: Finished) -> None:
         self._audit.note("alignment ended", ok=finished.ok, reason=finished.reason)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from plait._names import check_run
-from plait.alignment.ids import Ids
+from plait.alignment.ids import NOT_RULES, Ids
 from plait.alignment.order import Order
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.run_folder import COORDINATOR, RESUMABLE, RunFolder, Status, new_run
@@ -46,7 +46,8 @@ class Keeper(Protocol):
 def alignment_digest(job: Job, purpose: str = TRAINING) -> str:
     """SHA-256 of what makes two alignments the same: the parties, the label party, the id rules, and the purpose."""
     assert job.alignment is not None
-    content = [job.parties, job.coordinator.name, asdict(job.alignment), purpose]
+    rules = {key: value for key, value in asdict(job.alignment).items() if key not in NOT_RULES}
+    content = [job.parties, job.coordinator.name, rules, purpose]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

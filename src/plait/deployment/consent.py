@@ -5,35 +5,82 @@ from collections.abc import Callable, Iterator
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import guaranteed
 from plait.errors import PrivacyError
+from plait.training.protected import summed_groups
 
 
 def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
-    """Each thing that this party would show, as the option of its file that accepts it and a sentence."""
+    """Each thing that this party would show, as the option of its file that accepts it and a sentence.
+
+    The option is empty where nothing has to be accepted.
+    """
+    mode = "plain" if job.protection is None else job.protection.mode
     label_party = job.coordinator.name
-    if file.name == label_party and job.policy.labels is None and set(job.parties) - {label_party}:
-        others = ", ".join(name for name in job.parties if name != label_party)
+    others = ", ".join(name for name in job.parties if name != label_party)
+    if file.name == label_party and others and mode != "plain":
+        yield "", _MOMENTS.format(others=others)
+    elif file.name == label_party and others and job.policy.labels is None:
         yield "accept_labels_shown", f"this run shows every label to {others}, from the first round on"
-    if file.name in job.parties and file.name != label_party and not guaranteed(job, file.name):
+    if file.name not in job.parties or file.name == label_party or guaranteed(job, file.name):
+        return
+    if mode == "sums":
+        yield "", _SUMS.format(name=file.name, label=label_party, groups=_groups(job, file.name))
+    else:
+        reads = _READS if mode == "labels" else ""
         yield (
             "accept_scores_shown",
-            f"this run shows {file.name}'s part of the score of every row to {label_party}, in every round",
+            f"this run shows {file.name}'s part of the score of every row to {label_party}, in every round{reads}",
         )
+
+
+_MOMENTS = (
+    "this run hides the labels (experimental, see docs/protection.md): D^T g, one number a column in every round, "
+    "is all that {others} can learn of them"
+)
+_SUMS = (
+    "this run hides {name}'s scores (experimental, see docs/protection.md): {label} learns sums over {groups}, and "
+    "once {name}'s columns, encrypted under a key that {name} keeps"
+)
+_READS = (
+    ". Few rounds do not protect 0/1 columns: who knows 60 of the rows can read most others after four rounds. Three "
+    'organisations can hide the scores, too: protection = "sums"'
+)
+
+
+def _groups(job: Job, name: str) -> str:
+    assert job.protection is not None
+    group = next(each for each in summed_groups(job.protection, job.parties) if name in each)
+    return ", ".join(group[:-1]) + f" and {group[-1]}"
 
 
 def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
     """Say what will be shown; PrivacyError unless the party's own file accepts all of it."""
     for option, sentence in shown(job, file):
         say(f"{file.name}: {sentence}")
-        if not getattr(file.trust, option):
+        if option and not getattr(file.trust, option):
             raise PrivacyError(
                 f"what a party shows unprotected must be accepted in its own file. Found that {sentence}, and no "
-                f"trust.{option} = true in {file.name}.toml. Accept it there, or ask for a job with [privacy]."
+                f"trust.{option} = true in {file.name}.toml. Accept it there, or ask for a job with more protection, "
+                "or with [privacy]."
             )
+
+
+def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
+    """Say what a prediction shows where training showed sums only; PrivacyError unless the party's file accepts it."""
+    if job.protection is None or job.protection.mode != "sums" or file.name == job.coordinator.name:
+        return
+    sentence = f"a prediction shows {file.name}'s part of the score of every new row to {job.coordinator.name}"
+    say(f"{file.name}: {sentence}. Only training sums are masked so far")
+    if not file.trust.accept_scores_shown:
+        raise PrivacyError(
+            f"what a party shows unprotected must be accepted in its own file. Found that {sentence}, and no "
+            f"trust.accept_scores_shown = true in {file.name}.toml. Accept it there, or do not take part."
+        )
 
 
 def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
     """What the others have learnt, and what this party has learnt from them, after so many rounds: in words."""
     label_party = job.coordinator.name
+    mode = "plain" if job.protection is None else job.protection.mode
     if not rounds:
         return ["Nothing yet: no round has ended."]
     many = "one vector" if rounds == 1 else f"{rounds} vectors"
@@ -41,19 +88,27 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
     helpers = [party for party in job.parties if party != label_party]
     said = []
     if name == label_party:
-        for party in helpers:
+        for party in helpers if mode != "sums" else ():
             noisy = ", with the noise of its guarantee" if guaranteed(job, party) else ""
             said.append(f"{party} has sent {vectors}: its partial scores{noisy}.")
         labels = job.policy.labels
+        if mode == "sums":
+            said.append(f"The parties have sent {vectors} each, masked: only the sums can be read.")
         if helpers:
             who = " and ".join(helpers)
-            seen = (
-                "can read every label from what was sent" if labels is None else f"saw noisy labels: {labels.sentence}"
-            )
+            seen = "can read every label from what was sent"
+            if mode != "plain":
+                seen = "learnt D^T g of every round, one number a column, and nothing else of the labels"
+            elif labels is not None:
+                seen = f"saw noisy labels: {labels.sentence}"
             said.append(f"{who} {seen}.")
+    elif mode == "sums":
+        said.append(f"This party has sent {vectors} to {label_party}, masked: only sums can be read.")
     else:
         noisy = ", with the noise of the guarantee" if guaranteed(job, name) else ""
         said.append(f"This party has sent {vectors} to {label_party}: its partial scores{noisy}.")
-        said.append("Its columns and its weights have not left this machine.")
+        left = "Its columns and its weights have not left this machine"
+        encrypted = ", but for its columns once, encrypted under a key that it keeps" if mode != "plain" else ""
+        said.append(f"{left}{encrypted}.")
     said.append("Others on the network have learnt how many bytes were sent, and when.")
     return said

@@ -1,23 +1,22 @@
 """The long-running program of the coordinator; with every party local and no network it is a simulation."""
 
 import hmac
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from plait._files import mark, read_json, write_json
+from plait._files import mark
 from plait._threads import blas_threads
-from plait._types import Array
-from plait.alignment.aligner import Consent, agree
 from plait.alignment.order import Order
+from plait.alignment.proposal import Consent, agree
 from plait.data.tables import keyed_digest
 from plait.deployment.align import CoordinatorAlignment, local_alignments, missing_from
 from plait.deployment.align_party import PartyAlignment
 from plait.deployment.alignment_folder import choose_alignment
+from plait.deployment.all_parties import AllParties
 from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
@@ -26,10 +25,10 @@ from plait.deployment.local_data import Labels, load_labels, load_rows
 from plait.deployment.message_log import AuditLog
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
 from plait.deployment.progress import PHASE, REPORT, Progress
-from plait.deployment.registry import LOSSES
+from plait.deployment.receipts import add_receipts, read_receipts
 from plait.deployment.replay import Journaled
-from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.deployment.report.page import write_report
+from plait.deployment.results import Results
 from plait.deployment.run_folder import (
     COORDINATOR,
     RESUMABLE,
@@ -37,48 +36,18 @@ from plait.deployment.run_folder import (
     Status,
     find_run,
     new_run,
-    plain_rounds,
 )
+from plait.deployment.run_keys import run_secret
 from plait.deployment.stored_party import StoredParty, open_party
 from plait.errors import InputError, PlaitError, ProtocolError, StorageError, TransportError, unspecific
-from plait.messages import Broadcast, Share
-from plait.problem.metrics import metrics
 from plait.training.assembly import assemble_coordinator
-from plait.training.history import Round
 from plait.training.private_pass import Conducted
 from plait.training.run import conduct
 from plait.training.tracking.tracker import Ending
 from plait.transports.admission import Terms
 from plait.transports.handshake import Finished
 from plait.transports.server import Hub
-
-_MOST_ROUNDS_TOLD = 2000  # rounds of the history that parties are sent: more points than a picture is wide
-
-
-class Everyone:
-    """The channel to all parties: those in this process and those that dial in."""
-
-    def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None) -> None:
-        self._local = local
-        self._hub = hub
-
-    def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
-        remote = {name: b for name, b in requests.items() if name not in self._local}
-        if self._hub is not None:
-            self._hub.put(seq, remote)
-            self._hub.give_head_start()  # the others compute while the local parties do
-        shares = {name: self._local[name].answer(seq, b) for name, b in requests.items() if name in self._local}
-        if self._hub is not None:
-            shares |= {name: self._hub.take(name) for name in remote}
-        for party in self._local.values():
-            party.rest()
-        return {name: shares[name] for name in requests}
-
-    def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:
-        if self._hub is not None:
-            self._hub.remember(seq, requests, told)
-        local = self._local
-        return {n: local[n].repeat(seq, b) if n in local else told[n] for n, b in requests.items()}
+from plait.transports.tls import Security
 
 
 class _Run:
@@ -138,11 +107,11 @@ class _Run:
             self.progress.say(f"rows of alignment {self.alignment}: {len(self.labels.ids)}")
         self.ids = keyed_digest(self.labels.ids, bytes.fromhex(self.key))
 
-    def admit_locally(self, files: Sequence[PartyFile]) -> None:
+    def admit_locally(self, files: Sequence[PartyFile], security: Security | None) -> None:
         """Let parties take part in this process."""
         for file in files:
             rows = load_rows(self.job, file, self.orders.get(file.name))
-            party = open_party(self.job, file, rows, self.name, self.key, lasting=False)
+            party = open_party(self.job, file, rows, self.name, self.key, lasting=False, security=security)
             self.local[file.name], self.files[file.name] = party, file
             _need_same_rows(file.name, self.labels, self.ids, party)
 
@@ -190,18 +159,19 @@ class _Run:
         )
 
     def train(self) -> Conducted:
-        lag = window(len(self.labels.ids)) - 1
+        lag = window(len(self.labels.ids)) - 2  # parties repeat so many, and the newest is written one exchange later
         journal = Journal(self.folder.checkpoint / "journal", lag, self.folder.owner) if self.lasting else NoJournal()
         try:
-            transport = Journaled(Everyone(self.local, self.hub), journal, self.audit, frozenset(self.local))
+            transport = Journaled(AllParties(self.local, self.hub), journal, self.audit, frozenset(self.local))
             spec = spec_at(self.job, self.file)
             if self.file.data.id:  # label noise belongs to ids, for ever
                 spec = replace(spec, policy=replace(spec.policy, ids=self.labels.ids))
             coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights)
-            seconds, receipts = lambda: transport.seconds, self._receipts()
+            seconds, receipts = lambda: transport.seconds, read_receipts(self.file)
             self.progress.event(PHASE, {"phase": "training", "run": self.name})
             self.progress.begin(run_facts(self.job, self.file.name, self.name, len(self.labels.ids)))
-            done = conduct(spec, coordinator, transport, [self.progress.round], seconds, receipts)
+            secret = b"" if spec.protection is None else run_secret(self.folder)
+            done = conduct(spec, coordinator, transport, [self.progress.round], seconds, receipts, secret)
             transport.settle()
             return done
         except PlaitError:
@@ -214,59 +184,23 @@ class _Run:
         finally:
             journal.close()
 
-    def _receipts(self) -> dict[str, int]:
-        """The last receipt that each helper's ledger gave this label party, over all runs."""
-        path = self.file.path(f"{self.file.name}.receipts.json")
-        return {str(k): int(v) for k, v in read_json(path, "receipts")["receipts"].items()} if path.exists() else {}
-
     def keep(self, conducted: Conducted) -> None:
         """Write the results here, then at every party."""
-        new = {name: receipt for name, receipt in conducted.receipts.items() if receipt}
-        if new:
-            kept = {**self._receipts(), **new}
-            write_json(self.file.path(f"{self.file.name}.receipts.json"), {"format": 1, "receipts": kept})
-        outcome = conducted.outcome
-        rounds: list[Round] = list(outcome.history)
-        last = outcome.history.last
-        result = {
-            "rows": len(self.labels.ids),
-            "rounds_taken": len(rounds),
-            "objective": last.objective if math.isfinite(last.objective) else None,
-            "converged": outcome.reason.converged,
-            "reason": outcome.reason.text,
-        }
-        loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
-        found = self._metrics(conducted.scores)
-        self.folder.write_model(conducted.intercept, loss, self.job.parties, {**result, "metrics": found})
-        self.folder.write_history(plain_rounds(rounds))
-        details = {**result, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
+        add_receipts(self.file, conducted.receipts)
+        results = Results(self.job, self.labels, conducted)
+        results.write(self.folder)
         self.audit.settle()
-        objective = f", objective {last.objective:.6g}" if math.isfinite(last.objective) else ""
-        text = f"{outcome.reason.text} after {len(rounds)} rounds{objective}"
-        self.tell(Finished(True, text, details), self._patience)
-        self.folder.end("finished", text)
+        self.tell(Finished(True, results.sentence, results.told), self._patience)
+        self.folder.end("finished", results.sentence)
         for name, party in self.local.items():
-            write_report(party.folder, self.job, self.files[name], details)
-        report = write_report(self.folder, self.job, self.file, details, self._evidence(conducted.scores))
+            if name != self.file.name:  # the label party's own columns stand in the coordinator's report
+                write_report(party.folder, self.job, self.files[name], results.told)
+        report = write_report(self.folder, self.job, self.file, results.told, results.evidence)
         self.progress.event(REPORT, {"path": str(report)})
-        self.progress.end(Ending(outcome.reason.text, outcome.reason.converged))
-        self.progress.say(f"{text}; model and report in {self.folder.path}")
+        reason = conducted.outcome.reason
+        self.progress.end(Ending(reason.text, reason.converged))
+        self.progress.say(f"{results.sentence}; model and report in {self.folder.path}")
         say_guarantees(self.job, self.job.parties, self.progress)
-
-    def _metrics(self, scores: Array | None) -> dict[str, float]:
-        """How good the model is on the training rows; the other parties are not told, for it is about the labels."""
-        return {} if (known := self._known(scores)) is None else metrics(self.job.loss, known, self.labels.values)
-
-    def _evidence(self, scores: Array | None) -> tuple[Evidence, ...]:
-        if (known := self._known(scores)) is None:
-            return ()
-        return (Evidence("training rows", False, self.job.loss, {TOGETHER: known}, self.labels.values),)
-
-    def _known(self, scores: Array | None) -> Array | None:
-        """The scores of the training rows, where they may be measured, and there is something to measure."""
-        if scores is None or self.job.policy.private or np.unique(self.labels.values).size < 2:
-            return None
-        return scores
 
     def fail(self, error: PlaitError) -> None:
         """End on all sides with one message."""
@@ -328,7 +262,7 @@ def coordinate(
         this = _Run(job, file, alignments, fresh, lasting, progress)
         try:
             this.align(listen, missing_from(local, job))
-            this.admit_locally(local)
+            this.admit_locally(local, None if listen is None else listen.security)
             if listen is not None:
                 this.open_hub(listen)
             this.keep(this.train())

@@ -4,8 +4,9 @@ import datetime
 import platform
 import socket
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -20,8 +21,9 @@ from plait.deployment.consent import shown
 from plait.deployment.endpoints import Dial, Listen, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows, room_of
-from plait.deployment.party_privacy import mechanism_of, policy_at, spec_at
-from plait.errors import PlaitError
+from plait.deployment.party_privacy import admit, mechanism_of, policy_at, spec_at
+from plait.errors import BudgetError, PlaitError
+from plait.privacy.policy import Policy
 from plait.problem.features import GRAM_LIMIT, Features
 from plait.training.assembly import assemble_party
 from plait.transports import certificates
@@ -110,7 +112,7 @@ def _privacy(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     """What this party promises; its ledger is not touched, for it would keep the budget it is opened with."""
     policy_at(job, file)
     for option, sentence in shown(job, file):
-        accepted = getattr(file.trust, option)
+        accepted = not option or getattr(file.trust, option)
         fix = "" if accepted else f"Write trust.{option} = true into {file.name}.toml, or ask for a job with [privacy]."
         yield Diagnosis("shown to others", PASS if accepted else FAIL, sentence, fix)
     if job.policy.private and file.name in job.parties:
@@ -128,8 +130,7 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
     if file.name not in job.parties:
         return
     rows = load_rows(job, file)
-    if not mechanism_of(job, file.name).protects:  # one that does would open its ledger
-        assemble_party(spec_at(job, file), file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
+    yield from _rehearsal(job, file, rows)
     shape = rows.matrix.shape
     yield Diagnosis("columns", PASS, f"{shape[0]} rows, {shape[1]} columns, no missing numbers after preparation")
     if not file.data.id:
@@ -143,6 +144,39 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
         new = prepare_rows(file, read_new_rows(job, file, file.data.score).table, rows.prepared)
         yield Diagnosis("new rows", PASS, f"{len(new.ids)} rows to score in {file.data.score}")
     yield _memory(rows, room_of(job, file))
+
+
+def _rehearsal(job: Job, file: PartyFile, rows: Rows) -> Iterator[Diagnosis]:
+    """The party put together as in a run; what it would charge goes into a ledger that is thrown away.
+
+    The party's own ledger would keep the budget that it is opened with: it is opened only where there is one already.
+    """
+    spec, name = spec_at(job, file), file.name
+    ledger = spec.policy.ledger
+    with tempfile.TemporaryDirectory(prefix="plait-doctor-") as scratch:
+        if ledger is not None:
+            thrown_away = replace(ledger, root=Path(scratch) / "ledgers", witness=Path(scratch) / "witness")
+            spec = replace(spec, policy=replace(spec.policy, ledger=thrown_away))
+        admit(job, file, spec.policy)
+        assemble_party(spec, name, Features(rows.matrix), equal_weights(len(rows.ids)))
+        _require_one_run(job, spec.policy, name)
+    if ledger is not None and Path(ledger.root).exists():
+        yield _left_to_spend(job, policy_at(job, file), name)
+
+
+def _require_one_run(job: Job, policy: Policy, name: str) -> None:
+    """BudgetError where less is left of this party's budget than one run takes."""
+    replace(policy, parties=mechanism_of(job, name)).require([name], 1)
+
+
+def _left_to_spend(job: Job, policy: Policy, name: str) -> Diagnosis:
+    try:
+        _require_one_run(job, policy, name)
+    except BudgetError as error:
+        return Diagnosis(
+            "budget", WARN, str(error), "A run that was charged before may be repeated. Others are refused."
+        )
+    return Diagnosis("budget", PASS, "one more run fits into what is left")
 
 
 def _constant_columns(rows: Rows) -> list[str]:

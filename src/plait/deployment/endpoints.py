@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from plait.deployment.job_file import Job
 from plait.errors import ConfigError
-from plait.transports.channel import Note
 from plait.transports.client import Link
+from plait.transports.grpc_options import Note
 from plait.transports.tls import PlainText, Security
 
 

@@ -1,8 +1,8 @@
 """Job files and party files: TOML in, frozen dataclasses out.
 
 A job file is the same at every party and holds nothing private.  A party file is private to its party: where its data
-lie, how they are prepared, where its certificates are.  Every option stands here, or on the object that it configures
-(`plait.Stopping`, `plait.Proximal`, ...), once.
+lie, how they are prepared, where its certificates are.  Every option stands once: in
+`job_settings` or `party_settings`, or on the object that it configures (`plait.Stopping`, `plait.Proximal`, ...).
 """
 
 import hashlib
@@ -14,23 +14,34 @@ from pathlib import Path
 from typing import Any
 
 from plait._names import check_name, is_hex
-from plait.alignment.ids import AlignmentOptions
+from plait.alignment.ids import NOT_RULES, AlignmentOptions
 from plait.data.preparation import PrepareOptions
-from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, build, choose, method, penalty
-from plait.deployment.settings import (
+from plait.deployment.job_settings import (
     JOB_SECTIONS,
-    PARTY_SECTIONS,
     RENAMED,
-    ClusterOptions,
     CoordinatorSpec,
-    DataOptions,
     ModelOptions,
-    NetworkOptions,
     PolicyOptions,
-    PrivacyOptions,
     RunOptions,
     ScoringOptions,
+)
+from plait.deployment.party_settings import (
+    PARTY_SECTIONS,
+    ClusterOptions,
+    DataOptions,
+    NetworkOptions,
+    PrivacyOptions,
     TrustOptions,
+)
+from plait.deployment.registry import (
+    LABEL_MECHANISMS,
+    LOSSES,
+    MECHANISMS,
+    build,
+    choose,
+    method,
+    penalty,
+    read_protection,
 )
 from plait.errors import ConfigError, SettingError
 from plait.methods.base import Method
@@ -39,6 +50,9 @@ from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
+from plait.protection.modes import Protection
+from plait.protection.secure_sums import check_outside
+from plait.training.protected import protected_form, summed_groups
 from plait.training.stopping import Stopping
 from plait.transports.tls import bare
 
@@ -64,6 +78,8 @@ class Job:
     """Whether rows have weights, which the label party's file names and every party is told."""
     policy: Policy = field(default_factory=Policy)
     """Who protects what; the same job on the same data is the same release, wherever it runs."""
+    protection: Protection | None = None
+    """What is encrypted and masked; None for "plain"."""
     alignment: AlignmentOptions | None = None
     """How the common rows are found first; None when all files hold the same rows in the same order."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -106,7 +122,7 @@ def read_job(path: Path) -> Job:
     """A job from its file."""
     table = _read(path, "a job file")
     where = path.name
-    _need_keys(table, where, ("format", "name", "parties", "method", "fingerprints", *JOB_SECTIONS))
+    _need_keys(table, where, ("format", "name", "parties", "protection", "method", "fingerprints", *JOB_SECTIONS))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
@@ -118,6 +134,8 @@ def read_job(path: Path) -> Job:
     if policy.private and run.precision != "float64":
         raise ConfigError(f'{where}: a private run needs run.precision = "float64". Found {run.precision!r}.')
     name = check_name(str(table.get("name", path.stem)))
+    protection = read_protection(table.get("protection"), f"{where}: protection")
+    chosen = method(table.get("method", AUTO), policy, loss, penalties, f"{where}: method")
     return Job(
         name=name,
         parties=parties,
@@ -125,7 +143,8 @@ def read_job(path: Path) -> Job:
         penalties=penalties,
         loss=loss,
         intercept=model.fit_intercept,
-        method=method(table.get("method", AUTO), policy, loss, penalties, f"{where}: method"),
+        method=_protected(chosen, protection, given["coordinator"].name, parties, policy, run, where),
+        protection=protection,
         stopping=stopping,
         weighted=model.weighted,
         policy=replace(policy, run=f"{name}-{_release(table)}"),
@@ -135,7 +154,7 @@ def read_job(path: Path) -> Job:
         fingerprints=_fingerprints(table, (*parties, given["coordinator"].name), where),
         scoring=_scoring(given["scoring"], given.get("alignment"), policy, f"{where}: scoring"),
         digest=_digest(table),
-        model_digest=_digest(table, "scoring", "fingerprints"),
+        model_digest=_digest(_without_limits(table), "scoring", "fingerprints"),
     )
 
 
@@ -208,6 +227,32 @@ def _penalties(model: ModelOptions, parties: tuple[str, ...], where: str) -> dic
     return {name: penalty(own[name], f"{where}.penalties.{name}") if name in own else common for name in parties}
 
 
+def _protected(
+    method: Method,
+    protection: Protection | None,
+    label_party: str,
+    parties: tuple[str, ...],
+    policy: Policy,
+    run: RunOptions,
+    where: str,
+) -> Method:
+    """The method as it runs under this protection."""
+    if protection is None:
+        return method
+    if policy.private or run.precision != "float64":
+        raise ConfigError(
+            f'{where}: protection goes with no [privacy] and run.precision = "float64" so far. Found one of them. Set '
+            'protection = "plain", or leave it out.'
+        )
+    try:
+        if protection.mode == "sums":
+            for group in summed_groups(protection, parties):
+                check_outside({name: name for name in group}, label_party)
+        return protected_form(method, protection, parties)
+    except SettingError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
 def _policy(options: PolicyOptions, parties: tuple[str, ...], loss: Loss, stopping: Stopping, where: str) -> Policy:
     """Who protects what; parties that the section does not name protect nothing."""
     _need_keys(options.parties, f"{where}.parties", parties)
@@ -231,12 +276,6 @@ def _policy(options: PolicyOptions, parties: tuple[str, ...], loss: Loss, stoppi
 def _scoring(options: ScoringOptions, alignment: AlignmentOptions | None, policy: Policy, where: str) -> ScoringOptions:
     if options.join == "private" and alignment is None:
         raise ConfigError(f'{where}.join = "private" needs the rules by which ids are compared. Add [alignment].')
-    private = options.join == "private" or (alignment is not None and not options.join)
-    if options.missing == "mean" and private:
-        raise ConfigError(
-            f'{where}.missing = "mean" needs {where}.join = "list": after a private join nobody knows which party '
-            'lacks a row. Found a private join. Set join = "list", or missing = "leave out".'
-        )
     if options.missing == "mean" and policy.private:
         raise ConfigError(
             f'{where}.missing = "mean" shows the mean part of a party, which no mechanism protects. Found a private '
@@ -248,6 +287,14 @@ def _scoring(options: ScoringOptions, alignment: AlignmentOptions | None, policy
 def _digest(table: dict[str, Any], *without: str) -> str:
     content = {key: value for key, value in table.items() if key not in without}
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _without_limits(table: dict[str, Any]) -> dict[str, Any]:
+    """The same without how many rows an alignment may have: a model does not depend on that."""
+    if "alignment" not in table:
+        return table
+    rules = {key: value for key, value in table["alignment"].items() if key not in NOT_RULES}
+    return {**table, "alignment": rules}
 
 
 def _release(table: dict[str, Any]) -> str:

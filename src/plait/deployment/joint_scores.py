@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from plait._files import write_atomically
 from plait._types import Array
+from plait.deployment.common_rows import lacking
 from plait.deployment.job_file import Job
 from plait.deployment.scorer import LIMIT_REACHED
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Share
 
-SOMEBODY = "some party"
-"""Who lacks a row after a private join: nobody knows."""
 _SHOWN = 5  # ids in an error: enough to find the cause
 
 
@@ -43,51 +42,35 @@ class JointScores:
         intercept: float,
         parts: Mapping[str, Share],
         folder: Path,
-        known: NDArray[np.int64] | None = None,
+        absent: NDArray[np.bool_],
     ) -> "JointScores":
-        """Add the parts up.  `known` (N,) says where each id stands in them, -1 for nowhere; None for all in order."""
-        count = len(ids)
-        at = np.arange(count) if known is None else known
-        absent = at < 0
-        total = np.full(count, intercept)
-        lacking: dict[str, NDArray[np.bool_]] = {SOMEBODY: absent} if absent.any() else {}
+        """Add the parts up, one of each party for each id; some party lacks the rows that are `absent` (N,)."""
         for name in job.parties:
             vector, marks = parts[name].vector, parts[name].scalars
-            if vector is None or marks.size not in (0, vector.size):
+            if vector is None or not vector.size == marks.size == len(ids):
                 raise ProtocolError(f"party {name!r} must answer with a score and a mark for each id. Found others.")
             if (marks == LIMIT_REACHED).any():
                 raise PrivacyError(
-                    f"{count} scores must fit into the limits of party {name!r} (trust.max_queries a minute, "
-                    "trust.scores_per_id, trust.max_scores in its file). Found them exceeded. Nothing was written."
+                    f"{len(ids)} scores must fit into the limit of party {name!r} (trust.max_queries in its file). "
+                    "Found it exceeded: a batch begins when its first 500 rows fit into a minute. Nothing was written."
                 )
-            total += np.where(absent, 0.0, vector[at])
-            if marks.any():
-                lacking[name] = np.where(absent, False, marks[at] > 0)
-        missing = (
-            [tuple(name for name, rows in lacking.items() if rows[i]) for i in range(count)]
-            if lacking
-            else [()] * count
-        )
-        found = cls(ids, total, folder, missing, job.scoring.missing)
-        return found._by_policy(len(job.parties))
+        values, missing = add_up(job, intercept, parts, absent)
+        found = cls(ids, values, folder, missing, job.scoring.missing)
+        if found.policy == "refuse":
+            found._need_all()
+        return found
 
-    def _by_policy(self, parties: int) -> "JointScores":
+    def _need_all(self) -> None:
         lost = [i for i, names in enumerate(self.missing) if names]
-        if self.policy == "refuse" and lost:
+        if lost:
             names = sorted({name for i in lost for name in self.missing[i]})
             examples = ", ".join(self.ids[i] for i in lost[:_SHOWN]) + (", ..." if len(lost) > _SHOWN else "")
-            remedy = '"leave out"' if SOMEBODY in names else '"mean" or "leave out"'
             raise InputError(
                 'every new row must be known to all parties (scoring.missing = "refuse" in the job). Found '
                 f"{len(lost)} of {len(self.ids)} that are not, at {', '.join(names)}: {examples}. A row that was "
-                "trained on, or asked for too often, counts as unknown. Mend the files, or set scoring.missing to "
-                f"{remedy} in the job file of every party."
+                "trained on, or asked for too often (trust.scores_per_id, trust.max_scores), counts as unknown. Mend "
+                'the files, or set scoring.missing to "mean" or "leave out" in the job file of every party.'
             )
-        values = self.values.copy()
-        for i in lost:
-            if self.policy == "leave out" or len(self.missing[i]) == parties:
-                values[i] = np.nan
-        return JointScores(self.ids, values, self.folder, self.missing, self.policy)
 
     @property
     def complete(self) -> NDArray[np.bool_]:
@@ -109,6 +92,30 @@ class JointScores:
         if not self.missing[i]:
             return ""
         return self.policy if np.isfinite(self.values[i]) else "left out"
+
+
+def add_up(
+    job: Job, intercept: float, parts: Mapping[str, Share], absent: NDArray[np.bool_]
+) -> tuple[Array, Sequence[tuple[str, ...]]]:
+    """The scores (N,), NaN where the job's policy gives none, and the parties that lack each row."""
+    vectors = [share.vector for share in parts.values() if share.vector is not None]
+    lost = {name: share.scalars > 0 for name, share in parts.items()}
+    by_mean = job.scoring.missing == "mean"  # a row for which nobody has brought anything has no score even so
+    without = (np.logical_and if by_mean else np.logical_or).reduce(list(lost.values()))
+    total = intercept + np.sum(vectors, axis=0)
+    return np.where(without, np.nan, total), _missing(job, lost, absent)
+
+
+def _missing(job: Job, lost: Mapping[str, NDArray[np.bool_]], absent: NDArray[np.bool_]) -> Sequence[tuple[str, ...]]:
+    """Who lacks each row: by the marks of the parties; of an absent row the label party knows only its own."""
+    if not any(rows.any() for rows in lost.values()):
+        return [()] * absent.size
+    own, others = job.coordinator.name, lacking(job)
+    missing = []
+    for i, unknown in enumerate(absent.tolist()):
+        names = tuple(name for name, rows in lost.items() if rows[i])
+        missing.append((*(name for name in names if name == own), *others) if unknown else names)
+    return missing
 
 
 def _shown(value: float, decimals: int | None) -> str:

@@ -8,8 +8,9 @@ import fcntl
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import fields
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +21,36 @@ from plait.data.arrow_tables import ParquetSource
 from plait.deployment.job_file import Job, PartyFile
 from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
 from plait.messages import Form
-from plait.methods.base import Method
 from plait.training.history import Round
+from plait.training.party import Party
 from plait.transports.handshake import Welcome
 from plait.transports.law import Agreement
 
-_BLOCK = 16  # answers that are counted ahead, so that the disk is not waited for in every round
+_BLOCK = 16  # answers that are counted ahead; the next ones are counted while half of these are left
 _LONGEST_PASS = 1 << 20  # exchanges of a private pass: they are numbered over all parties
 MOST_RUNS = 16  # runs that one start of a party's program joins
 
 
-def training_agreement(job: Job, method: Method, rows: int) -> Agreement:
-    """What a party answers in training: at most the job's rounds, vectors of the method's lengths."""
+def training_agreement(job: Job, party: Party, rows: int) -> Agreement:
+    """What a party answers in training: at most the job's rounds, vectors of the method's lengths.
+
+    In a protected run the vectors are words, but for row weights, which are told as numbers.
+    """
     rounds = _LONGEST_PASS if job.policy.private else job.stopping.max_rounds
-    return Agreement("fit", Form(method.lengths(rows)), job.run.precision, rounds)
+    form = Form(party.method.lengths(rows))
+    if party.shield is not None:
+        form = replace(party.shield.form, lengths=frozenset({rows} if job.weighted else ()))
+    return Agreement("fit", form, job.run.precision, rounds)
 
 
-def most_exchanges(job: Job, method: Method, rows: int) -> int:
+def most_exchanges(job: Job, party: Party, rows: int) -> int:
     """How many broadcasts a party answers at most in one run of the job."""
-    return method.exchanges(job.stopping.max_rounds, rows)
+    before = 0 if party.shield is None else party.shield.exchanges_before
+    return party.method.exchanges(job.stopping.max_rounds, rows) + before
 
 
 ALIGNMENT = Agreement("align")
-PREDICTION = Agreement("predict", Form(scalars=frozenset({0})))
+PREDICTION = Agreement("predict")
 SERVICE = Agreement("serve")
 
 
@@ -103,25 +111,35 @@ def _file_digest(path: Path) -> str:
 class Tally:
     """How many answers of each kind a party has given about one data file, over all jobs and runs.
 
-    A killed program has counted up to 15 answers more than it gave.  The count lies in `counts/` beside the party
-    file, not in the run folders, so that removing old runs does not reset it.
+    Every answer is counted on the disk before it is given.  A worker counts the next ones ahead, so that answers do not
+    wait for the disk.  A killed program has counted up to 31 answers more than it gave.  The count lies in `counts/`
+    beside the party file, not in the run folders, so that removing old runs does not reset it.
     """
 
     def __init__(self, file: PartyFile) -> None:
         folder = make_folder(file.path("counts"))
         self._path = folder / f"{file.name}-{data_digest(file)[:32]}.json"
         self._ahead: dict[str, int] = {}
+        self._worker = ThreadPoolExecutor(1, "plait-tally")
+        self._coming: dict[str, Future[int]] = {}
 
     def spend(self, what: str, count: int, limit: int, remedy: str, at_once: int = _BLOCK) -> None:
         """Count answers before they are given; PrivacyError, and nothing is counted, beyond the limit (0 for none).
 
         So many are counted `at_once`, and given back when the program ends in order.
         """
-        ahead = self._ahead.get(what, 0)
-        if count <= ahead:
-            self._ahead[what] = ahead - count
-            return
+        if count > self._ahead.get(what, 0):
+            self._collect()
+        if count > self._ahead.get(what, 0):
+            self._reserve(what, count, limit, remedy, at_once)
+        self._ahead[what] -= count
+        if self._ahead[what] < at_once // 2 and what not in self._coming:
+            self._coming[what] = self._worker.submit(self._more, what, at_once, limit)
+
+    def _reserve(self, what: str, count: int, limit: int, remedy: str, at_once: int) -> None:
+        """Count so many more, now."""
         with self._locked() as counts:
+            ahead = self._ahead.get(what, 0)
             spent = counts.get(what, 0) - ahead
             if limit and spent + count > limit:
                 raise PrivacyError(
@@ -132,15 +150,35 @@ class Tally:
             block = count if limit and spent + count + at_once > limit else count + at_once - 1
             counts[what] = spent + block
             self._write(counts)
-            self._ahead[what] = block - count
+            self._ahead[what] = block
+
+    def _more(self, what: str, count: int, limit: int) -> int:
+        """On the worker: count so many more ahead, or as many as the limit leaves; how many."""
+        with self._locked() as counts:
+            counted = counts.get(what, 0)
+            more = min(count, limit - counted) if limit else count
+            if more <= 0:
+                return 0
+            self._write({**counts, what: counted + more})
+            return more
+
+    def _collect(self) -> None:
+        """Wait for what the worker counts ahead."""
+        coming, self._coming = self._coming, {}
+        for what, more in coming.items():
+            self._ahead[what] = self._ahead.get(what, 0) + more.result()
 
     def spent(self, what: str) -> int:
         """How many were given."""
+        self._collect()
         with self._locked() as counts:
             return counts.get(what, 0) - self._ahead.get(what, 0)
 
     def close(self) -> None:
         """Give back what was counted ahead."""
+        self._worker.shutdown()
+        with suppress(StorageError):  # nothing was counted then
+            self._collect()
         if any(self._ahead.values()):
             with self._locked() as counts:
                 self._write({what: n - self._ahead.get(what, 0) for what, n in counts.items()})

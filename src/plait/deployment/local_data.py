@@ -16,6 +16,7 @@ from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
 from plait.data import preparation, ray_matrix
 from plait.data.arrow_tables import QuerySource
+from plait.data.dates import dated
 from plait.data.memory import IN_MEMORY, Room, amount
 from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
@@ -129,7 +130,7 @@ def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
     """One of the party's files, by its path relative to the party file."""
     if not name:
         raise ConfigError(f"{file.name}.toml must name the file to read. Found none: set data.score, or give --rows.")
-    return read_table(_at(file, name), file.data.id, distinct, file.data.csv_format)
+    return read_table(_at(file, name), file.data.id, distinct, file.data.csv_format, dates=_dates(file))
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def read_new_rows(job: Job, file: PartyFile, name: str) -> NewRows:
 
 def read_training_rows(file: PartyFile) -> Table:
     """The table that the party trains on, whole."""
-    return read_table(_training_rows(file), file.data.id, False, file.data.csv_format)
+    return read_table(_training_rows(file), file.data.id, False, file.data.csv_format, dates=_dates(file))
 
 
 def _at(file: PartyFile, name: str) -> Path:
@@ -175,7 +176,8 @@ def _read_common(
 ) -> Table:
     """The wanted columns of the party's training rows; those of the order, when they were aligned."""
     distinct = job.alignment is None
-    table = read_table(_training_rows(file), file.data.id, distinct, file.data.csv_format, choose, strict, room)
+    data = file.data
+    table = read_table(_training_rows(file), data.id, distinct, data.csv_format, choose, strict, room, _dates(file))
     return table if order is None else table.pick(order.rows, order.ids, room)
 
 
@@ -201,7 +203,14 @@ def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser,
 
 def _source(file: PartyFile) -> Source:
     place = _training_rows(file)
-    return open_path(place, file.data.csv_format) if isinstance(place, Path) else place
+    return dated(open_path(place, file.data.csv_format) if isinstance(place, Path) else place, _dates(file))
+
+
+def _dates(file: PartyFile) -> dict[str, str]:
+    """The columns of dates that are used, each with its format."""
+    data = file.data
+    used = {*data.columns} if data.columns else {*file.prepare.dates}
+    return {name: written for name, written in file.prepare.dates.items() if name in used - {*data.drop}}
 
 
 @dataclass(frozen=True)

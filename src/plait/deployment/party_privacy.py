@@ -7,7 +7,7 @@ from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
-from plait.privacy.ledger.ledger import Budget, Unlimited
+from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
@@ -56,7 +56,8 @@ def _ledgers(file: PartyFile, budget: Budget | Unlimited) -> LedgerFolder:
 
 
 def spec_at(job: Job, file: PartyFile) -> RunSpec:
-    """The job's run as this party knows it: with its own ledger and noise."""
+    """The job's run as this party knows it: with its own ledger and noise, and its own limit of leverages."""
+    protection = job.protection and replace(job.protection, max_leverage=file.trust.max_leverage)
     return RunSpec(
         job.penalties,
         job.method,
@@ -66,6 +67,7 @@ def spec_at(job: Job, file: PartyFile) -> RunSpec:
         policy_at(job, file),
         precision=job.run.precision,
         weighted=job.weighted,
+        protection=protection,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from plait._threads import blas_threads
 from plait._version import __version__
-from plait.alignment.aligner import Consent, agree
+from plait.alignment.proposal import Consent, agree
 from plait.deployment.align_party import ALIGN, AligningParty, OpenAlignment, PartyAlignment
 from plait.deployment.consent import check_consent
 from plait.deployment.endpoints import Dial, link
@@ -21,13 +21,14 @@ from plait.deployment.watched_party import WatchedParty
 from plait.errors import ProtocolError, TransportError
 from plait.training.tracking.tracker import Ending
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
+from plait.transports.tls import Security
 
 
 def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent: Consent = agree) -> Path:
     """Align and train as one party until the coordinator says how it ended; returns the run folder."""
     with blas_threads(job.run.threads):
         check_consent(job, file, progress.say)
-        runs = _PartyRuns(job, file, progress, consent)
+        runs = _PartyRuns(job, file, progress, consent, dial.security)
         progress.say(f"{file.name}: dialling {dial.address}")
         progress.event(PHASE, {"phase": "waiting"})
 
@@ -58,8 +59,9 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
 class _PartyRuns:
     """A party's rows, and its side of the runs that it is asked to join."""
 
-    def __init__(self, job: Job, file: PartyFile, progress: Progress, consent: Consent) -> None:
+    def __init__(self, job: Job, file: PartyFile, progress: Progress, consent: Consent, security: Security) -> None:
         self._job = job
+        self._security = security
         self._file = file
         self._progress = progress
         self._alignment = None if job.alignment is None else PartyAlignment(job, file, consent, progress)
@@ -86,13 +88,15 @@ class _PartyRuns:
                 assert self._alignment is not None
                 rows = load_rows(self._job, self._file, self._alignment.order(welcome.alignment))
             self._close_opened()
-            party = open_party(self._job, self._file, rows, welcome.run, welcome.key)
+            party = open_party(self._job, self._file, rows, welcome.run, welcome.key, security=self._security)
             self.opened[welcome.run] = party
             self._progress.say(
                 f"run {welcome.run}: {len(rows.ids)} rows, {len(rows.columns)} columns; joined after exchange "
                 f"{party.ready.last}"
             )
             self._progress.say(rows.lies)
+            for line in party.disclosure:
+                self._progress.say(f"{self._file.name}: {line}")
             self._progress.event(PHASE, {"phase": "training", "run": welcome.run, "rows": len(rows.ids)})
             self._progress.begin(run_facts(self._job, self._file.name, welcome.run, len(rows.ids)))
             self._watched = WatchedParty(party, self._progress)

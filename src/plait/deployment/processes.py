@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plait.deployment.job_file import Job
 from plait.errors import TransportError
-from plait.transports import certificates
+from plait.transports import certificate_authority
 from plait.transports.certificates import Folder
 
 PARENT = "PLAIT_PARENT"
@@ -35,10 +35,10 @@ def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str,
 
 def throw_away_certificates(job: Job, folder: Folder) -> None:
     """An authority and a certificate for everyone, all in one folder: for one machine only."""
-    certificates.init_authority(folder, job.coordinator.name)
+    certificate_authority.init_authority(folder, job.coordinator.name)
     for name in job.parties:
         if name != job.coordinator.name:
-            certificates.sign_request(folder, certificates.make_request(folder, name))
+            certificate_authority.sign_request(folder, certificate_authority.make_request(folder, name))
 
 
 def free_port() -> int:

@@ -19,6 +19,7 @@ from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.problem.registry import LOSSES, PENALTIES, canonical
+from plait.protection.modes import Protection
 from plait.training.under_policy import choose as choose_under
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "convert",
     "method",
     "penalty",
+    "read_protection",
 ]
 
 MECHANISMS: Mapping[str, Any] = {
@@ -63,6 +65,24 @@ def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penal
         return choose_under(asked, policy.protections(tuple(penalties), loss), penalties).method
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def read_protection(value: Any, where: str) -> Protection | None:
+    """What a job encrypts and masks; None for "plain".  A job must say it: there is no default."""
+    if value is None:
+        raise ConfigError(
+            f'{where} must be "labels", "sums" or "plain". Found nothing. Write protection = "labels": nobody learns '
+            'the labels. "sums" needs three parties, and also hides their scores. "plain" shows both.'
+        )
+    table = {"mode": value} if isinstance(value, str) else value
+    if table == {"mode": "plain"}:
+        return None
+    if not isinstance(table, dict) or not set(table) <= {"mode", "groups"}:
+        raise ConfigError(
+            f'{where} must be a mode, or a table like {{ mode = "sums", groups = true }}. Found {value!r}.'
+        )
+    found: Protection = build(Protection, table, where)
+    return found
 
 
 def choose(known: Mapping[str, Any], value: Any, where: str) -> Any:

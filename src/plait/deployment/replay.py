@@ -21,7 +21,9 @@ from plait.messages import Broadcast, Share
 class Channel(Protocol):
     """How numbered requests reach the parties."""
 
-    def ask(self, seq: int, requests: Mapping[str, Broadcast]) -> dict[str, Share]: ...
+    def ask(self, seq: int, requests: Mapping[str, Broadcast], meanwhile: Callable[[], None]) -> dict[str, Share]:
+        """Deliver every request and wait for every answer; once they have left, call `meanwhile`."""
+        ...
 
     def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:
         """An exchange of before a restart, with the answers that came from elsewhere."""
@@ -58,11 +60,10 @@ class Journaled:
         before = self._recorded(requests)
         if before is not None:
             return before
-        self.settle()
         self._seq += 1
         for name, broadcast in requests.items():
             self._audit.message("sent", name, self._seq, broadcast)
-        shares = self._channel.ask(self._seq, requests)
+        shares = self._channel.ask(self._seq, requests, self.settle)
         self.seconds = seconds = time.perf_counter() - self._began
         for name, share in shares.items():
             self._audit.message("received", name, self._seq, share)
@@ -74,7 +75,8 @@ class Journaled:
     def settle(self) -> None:
         """Write the last exchange: the loop has taken its shares, so a restart can take them, too.
 
-        Shares that nothing can be computed with never reach the journal: a restart asks again.
+        This is done while the parties compute the next answers.  Shares that nothing can be computed with never reach
+        the journal: a restart asks again.
         """
         if self._unsettled is not None:
             self._journal.append_behind(*self._unsettled)
@@ -89,8 +91,7 @@ class Journaled:
         if not isinstance(exchange, Exchange) or record.seq != self._seq + 1:
             raise StorageError(
                 f"the journal must hold exchange {self._seq + 1} next. Found {record.seq}, or "
-                "something else. It is damaged: "
-                "restore the run folder, or start over with --fresh."
+                "something else. It is damaged: restore the run folder, or start over with --fresh."
             )
         self._seq, self.seconds = record.seq, exchange.seconds
         self._began = time.perf_counter() - exchange.seconds

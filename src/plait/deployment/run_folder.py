@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from plait._files import make_folder, open_private, read_json, write_json
+from plait._files import make_folder, need_no_link, open_private, read_json, write_json
 from plait._names import is_run
 from plait._types import Array
 from plait._version import __version__
@@ -103,6 +103,8 @@ class RunFolder:
 
     def begin(self, status: Status) -> Status:
         """Create the folder, or reopen it when it holds the same run of the same job on the same data."""
+        for folder in (self.path.parent, self.path, self.checkpoint):
+            need_no_link(folder)
         make_folder(self.path)
         self.lock()
         if not (self.path / "run.json").exists():

@@ -1,41 +1,36 @@
-"""Joint prediction: every party adds its part D_m x_m of the scores of new rows, which are joined by their ids."""
+"""The coordinator's side of a joint prediction: every party adds its part D_m x_m; new rows are joined by their ids."""
 
-import signal
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait._names import check_run
-from plait._version import __version__
-from plait.alignment.aligner import Consent, agree
-from plait.data.tables import keyed_digest
-from plait.deployment.align import CoordinatorAlignment, missing_from
-from plait.deployment.align_party import ALIGN, OpenAlignment, PartyAlignment
-from plait.deployment.alignment_folder import choose_alignment
-from plait.deployment.endpoints import Dial, Listen, link
+from plait.alignment.proposal import Consent, agree
+from plait.deployment.align import missing_from
+from plait.deployment.common_rows import CommonRows, Question, find_common_rows
+from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
-from plait.deployment.law import need_phase
-from plait.deployment.local_data import NewRows, read_new_rows
-from plait.deployment.party_privacy import discreet
+from plait.deployment.local_data import read_new_rows
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
-from plait.deployment.scorer import PREDICT, SERVE, Scorer, Scorers
-from plait.errors import ConfigError, InputError, MissingPartyError, PlaitError, StorageError, TransportError
-from plait.messages import Broadcast, Form, Share
+from plait.deployment.score_party import new_rows_file, say_remarks
+from plait.deployment.scorer import LIMIT_REACHED, PREDICT, Scorer
+from plait.errors import InputError, MissingPartyError, PlaitError, StorageError
+from plait.messages import Share
 from plait.privacy.policy import check_covered
 from plait.transports.admission import Terms
-from plait.transports.conversation import Participant
-from plait.transports.handshake import PROTOCOL, Finished, Hello, Query, Welcome
-from plait.transports.queries import QueryDesk
+from plait.transports.handshake import Finished, Query
+from plait.transports.queries import QueryMailbox
 from plait.transports.server import Hub
 
 _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
 _AHEAD = 4  # queries under way at once: while one is answered the next ones travel
+_MINUTE = 65.0  # seconds after which a party's allowance of a minute has filled up again, and some more
+_PAUSE = 5.0  # seconds between two tries to begin a batch
 _FAREWELL = 10.0  # seconds for telling the parties that all is scored
 
 
@@ -71,7 +66,7 @@ class _Prediction:
 
     def rows_of(self, party: PartyFile, rows: str) -> str:
         """The file of a party's new rows; `rows` is the label party's own choice."""
-        return _named(party, rows if party is self.file else "")
+        return new_rows_file(party, rows if party is self.file else "")
 
     @contextmanager
     def hub(self, terms: Terms) -> Iterator[Hub]:
@@ -89,19 +84,17 @@ class _Prediction:
         finally:
             hub.close()
 
-    def terms(self, rows: int = 0, ids: str = "", alignment: str = "", by_id: bool = False) -> Terms:
+    def terms(self, alignment: str) -> Terms:
         patience = self.job.coordinator.patience
         remote = self.remote if self.listen is not None else ()
         return Terms(
-            remote, self.job.digest, PREDICT, self.run, self.key, rows, ids, patience,
-            fingerprints=self.job.fingerprints, alignment=alignment, by_id=by_id, silence=patience,
+            remote, self.job.digest, PREDICT, self.run, self.key, 0, "", patience,
+            fingerprints=self.job.fingerprints, alignment=alignment, by_id=True, silence=patience,
         )  # fmt: skip
 
-    def scores(
-        self, written: Sequence[str], parts: dict[str, Share], known: NDArray[np.int64] | None = None
-    ) -> JointScores:
+    def scores(self, written: Sequence[str], parts: dict[str, Share], question: Question) -> JointScores:
         intercept = float(self.folder.model()["intercept"])
-        return JointScores.of(self.job, written, intercept, parts, self.folder.path, known)
+        return JointScores.of(self.job, written, intercept, parts, self.folder.path, question.absent)
 
 
 def predict(
@@ -114,188 +107,78 @@ def predict(
     progress: Progress,
     consent: Consent = agree,
     asked: Sequence[str] = (),
+    refresh: bool = False,
 ) -> JointScores:
-    """Scores of new rows by all parties together: those of the coordinator's file, or those `asked` for by id."""
+    """Scores of new rows by all parties together: those of the coordinator's file, or those `asked` for by id.
+
+    `refresh` joins new rows again that were joined privately before.
+    """
     prediction = _Prediction(job, file, local, listen, run, progress)
-    if not job.joins_privately:
-        return _by_list(prediction, rows, asked)
-    if asked:
+    if asked and job.joins_privately:
         raise InputError("a private join scores the rows of a file. Found a list of ids. Leave out --ids.")
-    return _by_alignment(prediction, rows, consent)
-
-
-def _by_list(prediction: _Prediction, rows: str, asked: Sequence[str]) -> JointScores:
-    """Every party is shown the ids, and looks them up by the rules of the job."""
-    job, file = prediction.job, prediction.file
-    new = None if asked else read_new_rows(job, file, prediction.rows_of(file, rows))
+    where = prediction.rows_of(file, rows) if not asked else ""
+    new = None if asked else read_new_rows(job, file, where)
     written = list(asked) if new is None else list(new.written)
-    where = "named by id" if new is None else f"of {prediction.rows_of(file, rows)}"
-    prediction.progress.say(f"{len(written)} new rows {where}, joined by the label party's list")
     ids = written if new is None else list(new.table.ids)
-    queries = [Query(list(ids[i : i + _CHUNK]), prediction.run) for i in range(0, len(ids), _CHUNK)]
+    how = "privately" if job.joins_privately else "by the label party's list"
+    progress.say(f"{len(ids)} new rows {f'of {where}' if where else 'named by id'}, joined {how}")
+    common = None
+    if job.joins_privately:
+        common = find_common_rows(
+            job, file, local, lambda party: prediction.rows_of(party, rows), listen, PREDICT, progress, consent, refresh
+        )
+    question = Question.by_list(ids) if common is None else common.question(ids)
+    return prediction.scores(written, _parts(prediction, rows, ids, question, common), question)
+
+
+def _parts(
+    prediction: _Prediction, rows: str, ids: Sequence[str], question: Question, common: CommonRows | None
+) -> dict[str, Share]:
+    """Every party's part of each row: the label party's own of all its ids, the others' of the question's."""
+    own, sent = _queries(ids, prediction.run), _queries(question.ids, prediction.run)
     parts: dict[str, Share] = {}
     for party in prediction.local:
-        scorer = _told(
-            Scorer(job, party, prediction.run, prediction.key, prediction.rows_of(party, rows)),
-            party.name,
-            prediction.progress,
+        mine = party.name == prediction.file.name
+        joined = None if common is None else tuple(ids) if mine else common.ids
+        scorer = Scorer(
+            prediction.job, party, prediction.run, prediction.key, prediction.rows_of(party, rows), common=joined
         )
+        say_remarks(scorer, party.name, prediction.progress)
         try:
-            parts[party.name] = _joined([scorer.look_up([query])[0] for query in queries])
+            found = _joined([scorer.look_up([query])[0] for query in (own if mine else sent)])
         finally:
             scorer.close()
-    with prediction.hub(prediction.terms(by_id=True)) as hub:
-        for name, desk in hub.by_id.items():
+        parts[party.name] = found if mine else question.spread(found)
+    with prediction.hub(prediction.terms("" if common is None else common.alignment)) as hub:
+        for name, mailbox in hub.by_id.items():
             with ThreadPoolExecutor(_AHEAD) as pool:
-                parts[name] = _joined(list(pool.map(lambda query, desk=desk: _ask(hub, desk, query), queries)))
-    return prediction.scores(written, parts)
+                answers = pool.map(lambda query, mailbox=mailbox: _ask(hub, mailbox, query, prediction.progress), sent)
+                parts[name] = question.spread(_joined(list(answers)))
+    return parts
 
 
-def _ask(hub: Hub, desk: QueryDesk, query: Query) -> Share:
-    """One party's answer; it is asked again when it was away, until the job's patience ends."""
+def _queries(ids: Sequence[str], run: str) -> list[Query]:
+    return [Query(list(ids[i : i + _CHUNK]), run) for i in range(0, len(ids), _CHUNK)]
+
+
+def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress) -> Share:
+    """One party's answer; it is asked again when it was away, until the job's patience ends.
+
+    A batch that begins while the party's allowance of this minute is used up waits for the next one.
+    """
+    give_up = time.monotonic() + _MINUTE
     while True:
         hub.wait_for_all(lambda absent, again: None)
         try:
-            return desk.ask(query).result()
+            share = mailbox.ask(query).result()
         except MissingPartyError:
             continue
+        if not (share.scalars == LIMIT_REACHED).any() or time.monotonic() > give_up:
+            return share
+        progress.say(f"{mailbox.name} has given all scores of this minute (trust.max_queries in its file): waiting")
+        time.sleep(_PAUSE)
 
 
 def _joined(shares: Sequence[Share]) -> Share:
     vectors = [share.vector for share in shares if share.vector is not None]
     return Share(0, np.concatenate(vectors), np.concatenate([share.scalars for share in shares]))
-
-
-def _by_alignment(prediction: _Prediction, rows: str, consent: Consent) -> JointScores:
-    """The rows that all parties hold are found first, privately; then every party scores them in the common order."""
-    job, file, progress = prediction.job, prediction.file, prediction.progress
-    new: NewRows = read_new_rows(job, file, prediction.rows_of(file, rows))
-    progress.say(f"{len(new.written)} new rows of {prediction.rows_of(file, rows)}, joined privately")
-    others = [party for party in prediction.local if party.name != file.name]
-    here = [
-        PartyAlignment(job, file, consent, progress, COORDINATOR, prediction.rows_of(file, rows)),
-        *(PartyAlignment(job, party, consent, progress, rows=prediction.rows_of(party, rows)) for party in others),
-    ]
-    name, key = choose_alignment(here, resume=prediction.listen is not None)
-    orders = CoordinatorAlignment(job, here, name, key, progress).meet(PREDICT, prediction.listen, prediction.remote)
-    common = orders[file.name].ids
-    parts: dict[str, Share] = {}
-    for party in prediction.local:
-        at = prediction.rows_of(party, rows)
-        scorer = _told(
-            Scorer(job, party, prediction.run, prediction.key, at, order=orders[party.name]), party.name, progress
-        )
-        try:
-            parts[party.name] = scorer.answer(1, Broadcast(0))
-        finally:
-            scorer.close()
-    digest = keyed_digest(common, bytes.fromhex(prediction.key))
-    with prediction.hub(prediction.terms(len(common), digest, name)) as hub:
-        asked = dict.fromkeys(hub.parties, Broadcast(0, expects=Form.of(len(common), 0)))
-        parts |= hub.ask(1, asked)
-    place = {text: i for i, text in enumerate(common)}
-    known = np.array([place.get(text, -1) for text in new.table.ids])
-    return prediction.scores(list(new.written), parts, known)
-
-
-def help_score(
-    job: Job, file: PartyFile, dial: Dial, rows: str, purpose: str, progress: Progress, consent: Consent = agree
-) -> None:
-    """A party's part in `predict`, or in a prediction service until that ends."""
-    check_covered(job.policy.uncovered(job.parties))
-    side = _PartySide(job, file, _named(file, rows), purpose, progress, consent)
-    connection = link(job, dial, lambda w, **f: progress.event(w, f))
-    connection.discreet = discreet(job, file.name)
-    hello = Hello(PROTOCOL, __version__, file.name, job.digest, purpose)
-    if purpose == SERVE:
-        side.refresh_when_told()
-    try:
-        finished = connection.serve(hello, side.join)
-        while finished.ok and finished.details.get("phase") == ALIGN:
-            finished = connection.serve(hello, side.join)
-    finally:
-        side.close()
-    if not finished.ok:
-        raise TransportError(f"the coordinator ended: {finished.reason}")
-    progress.say(f"{file.name}: {finished.reason}")
-
-
-class _PartySide:
-    """What a party opens while it scores: an alignment of its new rows, and its models."""
-
-    def __init__(
-        self, job: Job, file: PartyFile, rows: str, purpose: str, progress: Progress, consent: Consent
-    ) -> None:
-        self._job, self._file, self._rows, self._purpose, self._progress = job, file, rows, purpose, progress
-        self._opened: dict[str, Scorer | Scorers] = {}
-        self._alignment: PartyAlignment | None = None
-        self._joined: OpenAlignment | None = None
-        if purpose == PREDICT and job.joins_privately:
-            self._alignment = PartyAlignment(job, file, consent, progress, rows=rows)
-            self._joined = OpenAlignment(self._alignment)
-
-    def join(self, welcome: Welcome) -> Participant:
-        """What the coordinator asks for: to be aligned, or to score."""
-        need_phase(welcome, self._purpose, *([] if self._joined is None else [ALIGN]))
-        if self._joined is not None and welcome.phase == ALIGN:
-            return self._joined.join(welcome)
-        key = SERVE if self._purpose == SERVE else f"{welcome.run} {welcome.key}"
-        if key not in self._opened:
-            self.close()
-            self._opened[key] = self._open(welcome)
-            self._progress.say(
-                f"{self._file.name}: {self._opened[key].count} rows of {self._rows} ready, model of run {welcome.run}"
-            )
-        if self._purpose == SERVE:
-            self._opened[key].load(welcome.run)
-        return self._opened[key]
-
-    def _open(self, welcome: Welcome) -> Scorer | Scorers:
-        order = None if self._alignment is None else self._alignment.order(welcome.alignment)
-
-        def scorer(run: str) -> Scorer:
-            made = Scorer(self._job, self._file, run, welcome.key, self._rows, self._purpose, order)
-            return _told(made, self._file.name, self._progress)
-
-        return Scorers(scorer, welcome.run) if self._purpose == SERVE else scorer(welcome.run)
-
-    def refresh_when_told(self) -> None:
-        """Read the rows again at SIGHUP, on a thread of its own; the old ones are used until then."""
-        told = threading.Event()
-        signal.signal(signal.SIGHUP, lambda number, frame: told.set())
-
-        def work() -> None:
-            while told.wait():
-                told.clear()
-                for scorer in list(self._opened.values()):
-                    try:
-                        scorer.refresh()
-                        self._progress.say(f"{self._file.name}: {scorer.count} rows of {self._rows} read again")
-                    except PlaitError as error:
-                        self._progress.say(f"{self._file.name}: still the rows of before: {error}")
-
-        threading.Thread(target=work, name="plait-refresh", daemon=True).start()
-
-    def close(self) -> None:
-        """Let other programs use the folders."""
-        if self._joined is not None:
-            self._joined.close()
-        for scorer in self._opened.values():
-            scorer.close()
-        self._opened.clear()
-
-
-def _named(party: PartyFile, rows: str) -> str:
-    """The file of a party's new rows."""
-    if not (rows or party.data.score):
-        raise ConfigError(
-            f"{party.name}.toml must name the file of new rows. Found none: set data.score, or give --rows."
-        )
-    return rows or party.data.score
-
-
-def _told(scorer: Scorer, party: str, progress: Progress) -> Scorer:
-    """The same scorer, once the party's owner has read what is remarkable about its rows."""
-    for remark in scorer.rows.remarks:
-        progress.say(f"{party}: {remark}")
-    return scorer

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plait._files import mark
 from plait.deployment.job_file import PartyFile
-from plait.deployment.settings import TrustOptions
+from plait.deployment.party_settings import TrustOptions
 from plait.errors import StorageError
 
 _WAIT = 30.0  # seconds for which a program waits for another one that writes the same file
@@ -27,11 +27,23 @@ create table if not exists ids (run text, id text, given integer, primary key (r
 
 
 class ScoreLimits:
-    """A party's allowance of scores; all programs of the party share it."""
+    """A party's allowance of scores; all programs of the party share it.
 
-    def __init__(self, path: Path, trust: TrustOptions) -> None:
+    Parameters
+    ----------
+    path : Path
+        The file that keeps it.
+    trust : TrustOptions
+        The limits.
+    batch : bool, default=False
+        Whether this is one batch, which the party's owner has started: when its first query fits into the minute, the
+        others do, too, and use up the minute.  Limits per id and per run hold for every row of it.
+    """
+
+    def __init__(self, path: Path, trust: TrustOptions, batch: bool = False) -> None:
         self._path = path
         self._trust = trust
+        self._batch, self._begun = batch, False
         self._lock = threading.Lock()
         mark(path)  # for the owner alone, and what SQLite puts beside it as well
         try:
@@ -43,8 +55,8 @@ class ScoreLimits:
             raise self._unusable(error) from error
 
     @classmethod
-    def of(cls, file: PartyFile) -> "ScoreLimits":
-        return cls(file.path(f"{file.name}.scores.sqlite"), file.trust)
+    def of(cls, file: PartyFile, batch: bool = False) -> "ScoreLimits":
+        return cls(file.path(f"{file.name}.scores.sqlite"), file.trust, batch)
 
     def take(self, run: str, *queries: Sequence[str]) -> list[NDArray[np.bool_] | None]:
         """For each query which of its ids may be scored now; None when there have been too many in this minute.
@@ -106,6 +118,7 @@ class ScoreLimits:
         row = store.execute("select left_over, seen from minute").fetchone()
         left, seen = row if row else (float(most), now)
         left = min(float(most), left + max(0.0, now - seen) * most / 60)
-        fits = count <= left
-        store.execute("insert or replace into minute values (1, ?, ?)", (left - count if fits else left, now))
+        fits = self._begun or count <= left
+        self._begun = self._batch and fits
+        store.execute("insert or replace into minute values (1, ?, ?)", (max(0.0, left - count) if fits else left, now))
         return fits

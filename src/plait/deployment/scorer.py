@@ -12,31 +12,43 @@ from numpy.typing import NDArray
 from plait._names import check_run
 from plait._types import Array
 from plait.alignment.ids import normal_id
-from plait.alignment.order import Order
 from plait.data import preparation
 from plait.data.tables import Table, keyed_digest
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
-from plait.deployment.local_data import Rows, load_ids, prepare_rows, read_file, read_new_rows, read_training_rows
+from plait.deployment.local_data import Rows, load_ids, prepare_rows, read_new_rows, read_training_rows
 from plait.deployment.message_log import AuditLog
 from plait.deployment.party_privacy import guaranteed
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score_limits import ScoreLimits
-from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
-from plait.messages import Broadcast, Parcel, Share
+from plait.errors import InputError, ProtocolError, StorageError
+from plait.messages import Broadcast, Share
 from plait.privacy.policy import check_covered
 from plait.problem.features import clip_rows
 from plait.transports.handshake import Finished, Query, Ready
+from plait.transports.participant import AnswersNothing
 
 PREDICT, SERVE = "predict", "serve"
 LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up
 
 
-class Scorer:
+class Scorer(AnswersNothing):
     """A party's trained part and the rows that it was given for scoring: answers with D_m x_m, never with D_m or x_m.
 
     Scores are releases.  A row that was trained on is scored only where the party's file says so, and never where a
     guarantee covers it.  The party rounds.  Each id and each run have a limit, which services and batches share.
+
+    Parameters
+    ----------
+    job, file : Job, PartyFile
+    run, key : str
+        The run whose model scores, and the key under which the ids are compared.
+    rows_file : str
+        The party's new rows.
+    purpose : str, default="predict"
+        A batch, or a service ("serve").
+    common : sequence of str, default=None
+        The ids of the rows that all parties hold, where they were joined privately: no other row is scored.
     """
 
     def __init__(
@@ -47,16 +59,15 @@ class Scorer:
         key: str,
         rows_file: str,
         purpose: str = PREDICT,
-        order: Order | None = None,
+        common: Sequence[str] | None = None,
     ) -> None:
         self.agreement = SERVICE if purpose == SERVE else PREDICTION
         check_covered([n for n in job.policy.uncovered(job.parties) if n == file.name])
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
-        self._job, self._file, self._rows_file, self._order = job, file, rows_file, order
-        self._run, self._purpose = run, purpose
-        self._listed = purpose == SERVE or not job.joins_privately
+        self._job, self._file, self._rows_file, self._common = job, file, rows_file, common
+        self._run = run
         self._rules, self._width = job.alignment, len(file.data.id)
         self._folder = folder
         *_, mean, guarded, covered = folder.weights()
@@ -66,7 +77,7 @@ class Scorer:
         shows_mean = job.scoring.missing == "mean" and not self._private
         self._mean = round(mean, file.trust.score_decimals) if shows_mean else 0.0
         self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
-        self._limits = ScoreLimits.of(file)
+        self._limits = ScoreLimits.of(file, batch=purpose == PREDICT)
         folder.lock()  # one process writes here: a second one would break the sealed log
         try:
             self._audit = AuditLog(folder.path / "audit.jsonl")
@@ -76,9 +87,10 @@ class Scorer:
 
     def _read(self) -> "_Parts":
         """The party's part of every row in its file, as the file is now."""
-        file, name, order = self._file, self._rows_file, self._order
+        file, name = self._file, self._rows_file
         columns, weights, clip, *_ = self._folder.weights()
-        table = read_new_rows(self._job, file, name).table if order is None else _common(file, name, order)
+        table = read_new_rows(self._job, file, name).table
+        table = table if self._common is None else _of_ids(file, table, self._common)
         rows = prepare_rows(file, table, preparation.load(self._folder.path))
         if rows.columns != columns:
             raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {name}.")
@@ -97,6 +109,16 @@ class Scorer:
         return self._parts.rows
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for the party's owner about its rows."""
+        left_out = int((~self._parts.given).sum())
+        if not left_out:
+            return self.rows.remarks
+        remedy = "" if self._private else " trust.score_training_rows = true would score them."
+        trained = f"{left_out} of {self.count} rows in {self._rows_file} were trained on, and are not scored.{remedy}"
+        return (*self.rows.remarks, trained)
+
+    @property
     def ready(self) -> Ready:
         return Ready(len(self.rows.ids), self._ids, 0)
 
@@ -106,33 +128,17 @@ class Scorer:
         return len(self.rows.ids)
 
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
-        """The parts of all rows, once the limits allow it and none of them was trained on."""
-        if self._purpose != PREDICT:
-            raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
-        given = self._parts.given
-        if not given.all():
-            raise PrivacyError(
-                f"only rows that were not trained on are scored. Found {int((~given).sum())} that were. Nothing "
-                "was scored. Take them out of the file, or set trust.score_training_rows = true in this party's file; "
-                "a party with a guarantee never scores them."
-            )
-        (allowed,) = self._limits.take(self._run, self.rows.ids)
-        if allowed is None or not allowed.all():
-            self._audit.note("limit reached", rows=len(self.rows.ids))
-            raise PrivacyError(
-                f"{len(self.rows.ids)} scores must fit into this party's limits: trust.max_queries a minute, "
-                "trust.scores_per_id of one id, trust.max_scores of one run. Found one exceeded. Nothing was scored."
-            )
-        self._audit.note("scored", rows=len(self.rows.ids))
-        return Share(broadcast.round, self._parts.part)
+        raise ProtocolError("scores are asked for by id. Found a request for all rows. Nothing was scored.")
 
     def look_up(self, queries: Sequence[Query]) -> list[Share]:
         """For each query the parts of its ids, and one number for each: 1 when it has no score here, for any reason.
 
         In the place of a part that is not there stands 0, or the mean part where the job says so.
         """
-        if not self._listed:
-            raise ProtocolError("the parties have agreed on a private join. Found a query by id. Nothing was scored.")
+        if self._common is None and self._job.joins_privately:
+            raise ProtocolError(
+                "the parties have agreed on a private join. Found a query before it. Nothing was scored."
+            )
         asked = [[self._normal(text) for text in query.ids] for query in queries]
         masks = self._limits.take(self._run, *asked)
         shares = [self._looked_up(ids, allowed) for ids, allowed in zip(asked, masks, strict=True)]
@@ -155,12 +161,6 @@ class Scorer:
     def load(self, run: str) -> None:
         raise ProtocolError(f"a batch is of one run. Found a request for run {run}.")
 
-    def receive(self, parcel: Parcel) -> Parcel:
-        raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
-
-    def rest(self) -> None:
-        """Nothing waits."""
-
     def finish(self, finished: Finished) -> None:
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
 
@@ -181,7 +181,7 @@ class _Parts:
     place: Mapping[str, int]
 
 
-class Scorers:
+class Scorers(AnswersNothing):
     """A party's models in a service: the one that is used, and the one before it until nobody asks for it."""
 
     agreement = SERVICE
@@ -228,13 +228,7 @@ class Scorers:
                 scorer.refresh()
 
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
-        raise ProtocolError("a service asks for rows by id. Found a request for all rows. Nothing was scored.")
-
-    def receive(self, parcel: Parcel) -> Parcel:
-        raise ProtocolError(f"this party is here to score. Found a parcel, {parcel.what!r}.")
-
-    def rest(self) -> None:
-        """Nothing waits."""
+        raise ProtocolError("scores are asked for by id. Found a request for all rows. Nothing was scored.")
 
     def finish(self, finished: Finished) -> None:
         for scorer in self._scorers.values():
@@ -254,9 +248,16 @@ def _dense_rows(matrix: Any) -> Iterator[Array]:
         yield np.asarray(matrix[[i]].todense() if sp.issparse(matrix) else matrix[i]).ravel()
 
 
-def _common(file: PartyFile, name: str, order: Order) -> Table:
-    """The rows of a file that were aligned, in the common order."""
-    return read_file(file, name, distinct=False).pick(order.rows, order.ids)
+def _of_ids(file: PartyFile, table: Table, ids: Sequence[str]) -> Table:
+    """The rows of these ids, in their order."""
+    place = {text: i for i, text in enumerate(table.ids)}
+    lost = sum(text not in place for text in ids)
+    if lost:
+        raise InputError(
+            f"the new rows of {file.name!r} must hold the ids that were joined. Found {lost} of {len(ids)} missing. "
+            "Join them again: the label party starts its program once more, with --refresh."
+        )
+    return table.pick(np.array([place[text] for text in ids], dtype=np.int64), tuple(ids))
 
 
 def _trained(job: Job, file: PartyFile, rows: Rows, private: bool) -> NDArray[np.bool_]:

@@ -1,7 +1,6 @@
 """A party that survives being killed: it journals what it is asked, and answers a repeated question as before."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,21 +10,25 @@ from plait._names import check_run
 from plait.data.parts import equal_weights
 from plait.data.tables import keyed_digest
 from plait.deployment import state
+from plait.deployment.asked_before import Questions
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
 from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
 from plait.deployment.party_privacy import admit, guaranteed, mechanism_of, spec_at
+from plait.deployment.party_settings import TrustOptions
 from plait.deployment.run_folder import RunFolder, Status, TrainedPart
-from plait.deployment.settings import TrustOptions
+from plait.deployment.run_keys import party_keys
 from plait.errors import PrivacyError, ProtocolError, StorageError
-from plait.messages import Broadcast, Parcel, Share
+from plait.messages import Broadcast, Share
 from plait.problem.features import Features, scores_of
 from plait.training.assembly import assemble_party
 from plait.training.party import Party
-from plait.transports.handshake import Finished, Query, Ready
+from plait.transports.handshake import Finished, Ready
 from plait.transports.law import Agreement
+from plait.transports.participant import AnswersNothing
+from plait.transports.tls import Security
 
 _SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
 _MORE_ROUNDS = (
@@ -33,7 +36,6 @@ _MORE_ROUNDS = (
     "trust.max_rounds in the party file."
 )
 _PEER = "coordinator"
-_LARGE_QUESTION = 1 << 24  # bytes: it is then worth a digest, which takes some milliseconds, not to keep it in memory
 _MOST_REPEATS = 4  # times the exchanges that are kept to be repeated, between two new ones: a few broken connections
 _UNDER_WAY = 0.01
 """Seconds: encrypting the last of a message goes on after it was handed over."""
@@ -56,7 +58,7 @@ class Snapshot:
     state: Any
 
 
-class StoredParty:
+class StoredParty(AnswersNothing):
     """Answers broadcasts; its state is on disk before its answer leaves.
 
     The journal gets the new state or the broadcast that led to it, whichever is smaller; a snapshot replaces a journal
@@ -81,8 +83,8 @@ class StoredParty:
         self._trust = trust
         self._least = trust.min_columns if lasting and not guaranteed(job, party.name) else 0
         """Columns that a share must be made of, where it leaves this process without noise."""
-        self._most = most_exchanges(job, party.method, len(rows.ids))
-        self.agreement: Agreement = training_agreement(job, party.method, len(rows.ids))
+        self._most = most_exchanges(job, party, len(rows.ids))
+        self.agreement: Agreement = training_agreement(job, party, len(rows.ids))
         self._party = party
         self.folder = folder
         self._rows = rows
@@ -92,10 +94,6 @@ class StoredParty:
         self._last = 0
         self._before: dict[int, Any] = {}
         self._sent: dict[int, str] = {}
-        self._asked: dict[int, str] = {}
-        """The digests of what was asked before a restart."""
-        self._questions: dict[int, Broadcast | str] = {}
-        """The last questions, or their digests where they are large."""
         self._audit = AuditLog(folder.path / "audit.jsonl")
         self._window = window(len(rows.ids))
         self._journal = (
@@ -110,6 +108,11 @@ class StoredParty:
     def ready(self) -> Ready:
         """What the coordinator is told when the party joins."""
         return Ready(len(self._rows.ids), self._ids, self._last)
+
+    @property
+    def disclosure(self) -> list[str]:
+        """What a protected run shows of this party, in words and numbers; nothing where nothing is encrypted."""
+        return [] if self._party.shield is None else self._party.shield.lines
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,7 +131,7 @@ class StoredParty:
                 "with `plait coordinator --fresh`."
             )
         if seq in self._sent:
-            self._need_same_question(seq, broadcast)
+            self._questions.need_same(seq, broadcast)
             self._audit.note("repeated", peer=_PEER, seq=seq)
         else:
             self._party.check(broadcast)
@@ -158,7 +161,7 @@ class StoredParty:
 
     def _repeated(self, seq: int, broadcast: Broadcast) -> Share:
         """What was answered before, to the same question."""
-        self._need_same_question(seq, broadcast)
+        self._questions.need_same(seq, broadcast)
         self._repeats += 1
         if self._repeats > _MOST_REPEATS * self._window:
             raise ProtocolError(
@@ -176,16 +179,6 @@ class StoredParty:
             f"exchange {self._last} has been answered. Found a stale request for {seq}: the coordinator's run folder "
             "lost its newest records, or is an older copy. Restore it, or start over with `plait coordinator --fresh`."
         )
-
-    def _need_same_question(self, seq: int, broadcast: Broadcast) -> None:
-        kept = self._questions.get(seq)
-        before = kept.digest if isinstance(kept, Broadcast) else kept or self._asked.get(seq)
-        if before is not None and before != broadcast.digest:
-            raise ProtocolError(
-                f"exchange {seq} must ask what it asked before. Found other numbers: the "
-                "coordinator's labels, run folder "
-                "or software have changed. Restore them, or start over with `plait coordinator --fresh`."
-            )
 
     def _count(self, broadcast: Broadcast) -> None:
         """This run's answers, and those of all runs; a repeated one was counted when it was first given.
@@ -208,15 +201,6 @@ class StoredParty:
     def rest(self) -> None:
         """Write down in the audit log what was sent, now that it has left this machine."""
         self._audit.catch_up(_UNDER_WAY)
-
-    def look_up(self, queries: Sequence[Query]) -> list[Share]:
-        raise ProtocolError("this party is here to train. Found a query for scores.")
-
-    def load(self, run: str) -> None:
-        raise ProtocolError(f"this party is here to train. Found a request for run {run}.")
-
-    def receive(self, parcel: Parcel) -> Parcel:
-        raise ProtocolError(f"this party is here to train. Found a parcel, {parcel.what!r}.")
 
     def finish(self, finished: Finished) -> None:
         """Keep what was trained, and note how it ended; once is enough."""
@@ -244,10 +228,11 @@ class StoredParty:
 
     def _step(self, seq: int, broadcast: Broadcast) -> Share:
         share = self._party.handle(broadcast)
+        if share.vector is not None:  # it may be asked for again, and lies where the table does
+            share = replace(share, vector=self._party.block.features.kept(share.vector))
         self._last = seq
         if self._tally is not None:
-            self._questions[seq] = broadcast.digest if broadcast.bytes > _LARGE_QUESTION else broadcast
-            self._questions.pop(next(iter(self._questions)) if len(self._questions) > self._window else 0, None)
+            self._questions.keep(seq, broadcast)
         self._recent = (*self._recent, Answered(seq, share))[-self._window :]
         return share
 
@@ -258,6 +243,8 @@ class StoredParty:
 
     def _record(self, broadcast: Broadcast) -> list[state.Buffer]:
         """What the journal gets: the state when it is smaller than the message that led to it."""
+        if broadcast.vector is None:  # a question of a few numbers: no state is smaller
+            return state.encode_parts(broadcast)
         parts = state.encode_parts(Snapshot(self._last, (), self._party.state))
         size = sum(map(len, parts))
         self._snapshot_bytes = max(self._snapshot_bytes, size)  # at least: before the first snapshot, too
@@ -266,7 +253,8 @@ class StoredParty:
     def _restore(self) -> None:
         entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]
         self._sent = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "sent"}
-        self._asked = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "received"}
+        asked = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "received"}
+        self._questions = Questions(self._window, asked)
         if self._kept:
             self._last = max(self._sent, default=0)
             return
@@ -286,6 +274,8 @@ class StoredParty:
         if lost:
             self._audit.note("answered, line lost", peer=_PEER, seqs=lost)
         self._audit.note("resumed" if self._last or self._sent else "started", last=self._last)
+        for line in self.disclosure:
+            self._audit.note("shows", line=line)
 
     def _replay(self, seq: int, found: Snapshot | Broadcast) -> None:
         if isinstance(found, Snapshot):
@@ -305,12 +295,23 @@ class StoredParty:
         return share
 
 
-def open_party(job: Job, file: PartyFile, rows: Rows, run: str, key: str, lasting: bool = True) -> StoredParty:
+def open_party(
+    job: Job,
+    file: PartyFile,
+    rows: Rows,
+    run: str,
+    key: str,
+    lasting: bool = True,
+    security: Security | None = None,
+) -> StoredParty:
     """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
     spec = spec_at(job, file)  # what a party refuses, it refuses before a folder is made
     admit(job, file, spec.policy)
-    party = assemble_party(spec, file.name, Features(rows.matrix), equal_weights(len(rows.ids)))
     folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
+    equal = equal_weights(len(rows.ids))
+    party = assemble_party(
+        spec, file.name, Features(rows.matrix), equal, keys=lambda: party_keys(folder, job, security)
+    )
     settings = dict(job.settings)
     folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))
     ids = keyed_digest(rows.ids, bytes.fromhex(key))

@@ -6,13 +6,13 @@ owner asks for it (trust.record); it holds what the others hold too, and must be
 
 import base64
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from plait._files import private_opener
 from plait._types import Array
 from plait.errors import StorageError
 from plait.messages import Broadcast, Message, Share
@@ -38,7 +38,7 @@ class Recorded:
         return share
 
     def _write(self, line: dict[str, Any]) -> None:
-        with open(self._path, "a", encoding="utf-8", opener=_private) as file:
+        with open(self._path, "a", encoding="utf-8", opener=private_opener) as file:
             file.write(json.dumps(line) + "\n")
 
 
@@ -97,7 +97,3 @@ def _scalars(message: dict[str, Any]) -> Array:
     found = _array(message["scalars"])
     assert found is not None
     return found
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)

@@ -17,7 +17,8 @@ from plait.deployment.party_privacy import guaranteed, policy_at, spec_at
 from plait.deployment.transcript import RecordedExchange, Transcript, read_transcript
 from plait.errors import PlaitError, PrivacyError
 from plait.privacy.accounting import Cost
-from plait.privacy.ledger.ledger import Charge, Ledger
+from plait.privacy.ledger.charge import Charge
+from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.noise import KeyedNoise, Noise, Release
 from plait.problem.features import Features
 from plait.training.assembly import assemble_party

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.alignment.aligner import agree
+from plait.alignment.proposal import agree
 from plait.deployment.align import align
 from plait.deployment.align_party import PartyAlignment
 from plait.deployment.alignment_folder import find_alignment, is_usable
@@ -15,6 +15,7 @@ from plait.errors import StorageError
 JOB = """format = 1
 name = "t"
 parties = ["bank", "shop"]
+protection = "plain"
 [coordinator]
 name = "bank"
 [alignment]

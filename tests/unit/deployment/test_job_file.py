@@ -14,21 +14,13 @@ from plait.data.csv_format import CsvFormat
 from plait.data.guess import Guess
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_file import read_job, read_party
+from plait.deployment.job_settings import CoordinatorSpec, RunOptions, ScoringOptions
+from plait.deployment.party_settings import ClusterOptions, DataOptions, NetworkOptions, PrivacyOptions, TrustOptions
 from plait.deployment.registry import LOSSES, METHODS, PENALTIES
-from plait.deployment.settings import (
-    ClusterOptions,
-    CoordinatorSpec,
-    DataOptions,
-    NetworkOptions,
-    PrivacyOptions,
-    RunOptions,
-    ScoringOptions,
-    TrustOptions,
-)
 from plait.errors import ConfigError
 from plait.privacy import Adjacency, NoPrivacy, RandomisedResponse, Recommended
 
-MINIMAL = 'format = 1\nname = "t"\nparties = ["a", "b"]\n[coordinator]\nname = "a"\n'
+MINIMAL = 'format = 1\nname = "t"\nparties = ["a", "b"]\nprotection = "plain"\n[coordinator]\nname = "a"\n'
 
 
 def job_of(folder: Path, text: str) -> plait.deployment.job_file.Job:  # type: ignore[name-defined]
@@ -147,7 +139,7 @@ def test_templates_show_every_option_and_every_name() -> None:
         assert f"# {option.name} = " in templates.JOB
     for kind in (DataOptions, PrepareOptions, TrustOptions, PrivacyOptions, NetworkOptions, ClusterOptions):
         for option in fields(kind):
-            assert f"{option.name} = " in party
+            assert f"{option.name} = " in party or f".{option.name}]" in party
     assert LOSSES
     assert PENALTIES
     assert METHODS
@@ -169,7 +161,6 @@ def test_party_file_stands_beside_the_job(tmp_path: Path) -> None:
     ("text", "found"),
     [
         ('[scoring]\njoin = "private"\n', "Add [alignment]"),
-        ('[alignment]\n[scoring]\nmissing = "mean"\n', "private join"),
         ('[scoring]\nmissing = "guess"\n', "missing"),
         (
             '[scoring]\njoin = "list"\nmissing = "mean"\n'
@@ -180,7 +171,8 @@ def test_party_file_stands_beside_the_job(tmp_path: Path) -> None:
 )
 def test_impossible_ways_of_scoring_are_refused(tmp_path: Path, text: str, found: str) -> None:
     (tmp_path / "job.toml").write_text(
-        'format = 1\nname = "t"\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\n' + text
+        'format = 1\nname = "t"\nparties = ["bank", "shop"]\nprotection = "plain"\n[coordinator]\nname = "bank"\n'
+        + text
     )
     with pytest.raises(ConfigError, match=re.escape(found)):
         read_job(tmp_path / "job.toml")
@@ -188,7 +180,7 @@ def test_impossible_ways_of_scoring_are_refused(tmp_path: Path, text: str, found
 
 def test_the_way_of_scoring_is_agreed_on_and_does_not_change_whose_runs_they_are(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
-    plain = 'format = 1\nname = "t"\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\n'
+    plain = 'format = 1\nname = "t"\nparties = ["bank", "shop"]\nprotection = "plain"\n[coordinator]\nname = "bank"\n'
     path.write_text(plain)
     before = read_job(path)
     path.write_text(plain + '[scoring]\nmissing = "leave out"\n')

@@ -14,7 +14,7 @@ from plait.deployment.job_file import read_job, read_party
 from plait.deployment.local_data import load_rows
 from plait.deployment.progress import Silent
 
-JOB = 'format = 1\nname = "j"\nparties = ["bank", "shop"]\n[coordinator]\nname = "bank"\n'
+JOB = 'format = 1\nname = "j"\nparties = ["bank", "shop"]\nprotection = "plain"\n[coordinator]\nname = "bank"\n'
 
 
 def test_a_table_on_disk_gives_the_files_of_one_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

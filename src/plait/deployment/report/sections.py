@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from plait.deployment.report.chart import Axes, line_chart
 from plait.deployment.report.evidence import TOGETHER, Evidence
-from plait.deployment.report.figures import Figure, class_figures, number_figures
+from plait.deployment.report.score_charts import Figure, class_figures, number_figures
 from plait.problem.intervals import Comparison, Interval, compare
 
 _SHOWN = {

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from plait._names import plain
-from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.serve_options import ServeOptions
 from plait.errors import ConfigError
 
 _LONGEST_HEAD = 10.0  # seconds for the head of a request, however slowly it comes

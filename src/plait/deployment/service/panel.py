@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from plait._types import Array
+from plait.deployment.common_rows import CommonRows, Question
 from plait.deployment.job_file import Job
+from plait.deployment.joint_scores import add_up
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.scorer import LIMIT_REACHED, Scorers
 from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
 from plait.errors import ProtocolError, TransportError
 from plait.messages import Share
 from plait.transports.handshake import Query
-from plait.transports.queries import QueryDesk, QueryQueue
+from plait.transports.queries import QueryMailbox, QueryQueue
 from plait.transports.server import Hub
 
 _LONGEST_QUERY = 20.0  # seconds that a party which shows signs of life may take for one query
@@ -53,10 +55,19 @@ class Panel:
         Digits after the point of every score and probability.
     silence : float
         Seconds without a sign of life after which a party counts as away.
+    common : CommonRows, default=None
+        The rows that all parties hold, where they were joined privately: the other parties are asked for no other one.
     """
 
     def __init__(
-        self, job: Job, model: ServedModel, local: dict[str, Scorers], hub: Hub, decimals: int, silence: float
+        self,
+        job: Job,
+        model: ServedModel,
+        local: dict[str, Scorers],
+        hub: Hub,
+        decimals: int,
+        silence: float,
+        common: CommonRows | None = None,
     ) -> None:
         self.model = model
         self._job = job
@@ -64,13 +75,14 @@ class Panel:
         self._hub = hub
         self._decimals = decimals
         self._silence = silence
+        self._common = common
         self._queues = {name: QueryQueue(scorers.look_up) for name, scorers in local.items()}
 
     @property
     def present(self) -> dict[str, bool]:
         """Which parties are here."""
-        desks = self._hub.by_id
-        return {name: name in self._local or desks[name].present for name in self._job.parties}
+        mailboxes = self._hub.by_id
+        return {name: name in self._local or mailboxes[name].present for name in self._job.parties}
 
     @property
     def absent(self) -> list[str]:
@@ -82,18 +94,20 @@ class Panel:
         model = self.model
         if absent := self.absent:
             raise away(*absent)
+        question = Question.by_list(ids) if self._common is None else self._common.question(ids)
         try:
-            query = Query(ids, model.run)
+            own, query = Query(ids, model.run), Query(list(question.ids), model.run)
         except ProtocolError as error:
             raise HttpRefusal(HTTPStatus.BAD_REQUEST, str(error)) from None
-        asked = {name: self._ask(name, query) for name in self._job.parties}
+        asked = {name: self._ask(name, own if name in self._local else query) for name in self._job.parties}
         shares = {name: await self._answer(name, future) for name, future in asked.items()}
-        return RowScores(model.run, self._combined(model, ids, shares))
+        shares = {n: share if n in self._local else question.spread(share) for n, share in shares.items()}
+        return RowScores(model.run, self._combined(model, ids, shares, question.absent))
 
     async def load(self, folder: RunFolder) -> None:
         """Use another run from now on; requests that are under way end with the one before it."""
         model = ServedModel.of(folder)
-        remote = [asyncio.wrap_future(desk.load(model.run)) for desk in self._hub.by_id.values()]
+        remote = [asyncio.wrap_future(mailbox.load(model.run)) for mailbox in self._hub.by_id.values()]
         for scorers in self._local.values():
             await asyncio.to_thread(scorers.load, model.run)
         async with asyncio.timeout(_LONGEST_LOAD):
@@ -124,41 +138,36 @@ class Panel:
 
     async def _answer(self, name: str, future: "asyncio.Future[Share]") -> Share:
         """One party's share; a party that gives no sign of life is not waited for."""
-        desk = self._hub.by_id.get(name)
+        mailbox = self._hub.by_id.get(name)
         deadline = time.monotonic() + _LONGEST_QUERY
         while True:
-            done, _ = await asyncio.wait([future], timeout=_time_left(desk, self._silence))
+            done, _ = await asyncio.wait([future], timeout=_time_left(mailbox, self._silence))
             try:
                 if done:
                     return future.result()
             except (TransportError, asyncio.CancelledError):
                 raise away(name) from None
-            if time.monotonic() > deadline or (desk is not None and not desk.present):
+            if time.monotonic() > deadline or (mailbox is not None and not mailbox.present):
                 future.cancel()
                 raise away(name)
 
-    def _combined(self, model: ServedModel, ids: Sequence[str], shares: dict[str, Share]) -> list[RowScore]:
+    def _combined(
+        self, model: ServedModel, ids: Sequence[str], shares: dict[str, Share], absent: NDArray[np.bool_]
+    ) -> list[RowScore]:
         limited = [name for name, share in shares.items() if (share.scalars == LIMIT_REACHED).any()]
         if limited:
             raise HttpRefusal(
                 HTTPStatus.TOO_MANY_REQUESTS, f"the limit of {_named(limited)} is reached. Wait.", *limited
             )
-        total = np.full(len(ids), model.intercept)
-        for name in self._job.parties:
-            vector = shares[name].vector
-            assert vector is not None
-            total += vector
-        probabilities = expit(total) if self._job.loss.classifies else None
-        return [self._shown(i, name, total, probabilities, shares) for i, name in enumerate(ids)]
+        total, missing = add_up(self._job, model.intercept, shares, absent)
+        return [self._shown(name, value, list(lost)) for name, value, lost in zip(ids, total, missing, strict=True)]
 
-    def _shown(self, i: int, id_: str, total: Array, probabilities: Array | None, shares: dict[str, Share]) -> RowScore:
-        missing = [name for name, share in shares.items() if share.scalars[i] > 0]
-        mean = self._job.scoring.missing == "mean" and len(missing) < len(shares)
-        if missing and not mean:
+    def _shown(self, id_: str, total: float, missing: list[str]) -> RowScore:
+        if np.isnan(total):
             return RowScore(id_, None, missing=missing, policy="left out")
-        score = round(float(total[i]), self._decimals)
-        probability = None if probabilities is None else round(float(probabilities[i]), self._decimals)
-        return RowScore(id_, score, probability, missing or None, "mean" if missing else None)
+        probability = round(float(expit(total)), self._decimals) if self._job.loss.classifies else None
+        policy = "mean" if missing else None
+        return RowScore(id_, round(float(total), self._decimals), probability, missing or None, policy)
 
 
 def away(*parties: str) -> HttpRefusal:
@@ -170,6 +179,6 @@ def _named(parties: Sequence[str]) -> str:
     return f"{'party' if len(parties) == 1 else 'parties'} {', '.join(parties)}"
 
 
-def _time_left(desk: QueryDesk | None, silence: float) -> float:
+def _time_left(mailbox: QueryMailbox | None, silence: float) -> float:
     """Until when a party's silence says nothing."""
-    return silence if desk is None else max(0.01, desk.seen + silence - time.monotonic() + 0.001)
+    return silence if mailbox is None else max(0.01, mailbox.seen + silence - time.monotonic() + 0.001)

@@ -4,16 +4,20 @@ import asyncio
 import contextlib
 import signal
 
+from plait.alignment.proposal import Consent, agree
+from plait.deployment.common_rows import CommonRows, find_common_rows
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.local_data import read_new_rows
 from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
 from plait.deployment.score import trained
+from plait.deployment.score_party import new_rows_file, say_remarks
 from plait.deployment.scorer import SERVE, Scorer, Scorers
-from plait.deployment.service.app import Door, Handlers
 from plait.deployment.service.connections import HttpServer, bind
-from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.handlers import Door, Handlers
 from plait.deployment.service.panel import Panel, ServedModel
+from plait.deployment.service.serve_options import ServeOptions
 from plait.deployment.service.tokens import Tokens, tokens_file
 from plait.errors import PlaitError
 from plait.privacy.policy import check_covered
@@ -26,26 +30,40 @@ _FAREWELL = 2.0  # seconds for telling the parties that the service ends
 
 
 def serve(
-    job: Job, file: PartyFile, listen: Listen, options: ServeOptions, run: str, rows: str, progress: Progress
+    job: Job,
+    file: PartyFile,
+    listen: Listen,
+    options: ServeOptions,
+    run: str,
+    rows: str,
+    progress: Progress,
+    consent: Consent = agree,
+    refresh: bool = False,
 ) -> None:
-    """Answer HTTP requests until interrupted; a newer finished run takes over, unless `run` names one."""
+    """Answer HTTP requests until interrupted; a newer finished run takes over, unless `run` names one.
+
+    Where the job joins new rows privately they are aligned first; `refresh` does so once more.
+    """
     check_covered(job.policy.uncovered(job.parties))
     tokens = Tokens(tokens_file(file))
     options.check_reach(bool(len(tokens)))
     folder = trained(job, file, run, progress)
     model, key = ServedModel.of(folder), new_run()[1]
     remote = tuple(name for name in job.parties if name != file.name)
+    common = None
+    if job.joins_privately:
+        here, new = [file], new_rows_file(file, rows)
+        common = find_common_rows(job, file, here, lambda _: new, listen, SERVE, progress, consent, refresh)
+    progress.say(_shown(common))
     terms = Terms(
-        remote, job.digest, SERVE, model.run, key, 0, "", job.coordinator.patience,
-        fingerprints=job.fingerprints, by_id=True, silence=options.answer_within,
+        remote, job.digest, SERVE, model.run, key, 0, "", job.coordinator.patience, fingerprints=job.fingerprints,
+        alignment="" if common is None else common.alignment, by_id=True, silence=options.answer_within,
     )  # fmt: skip
     local = {}
     if file.name in job.parties:
-        new = rows or file.data.score
-        local[file.name] = Scorers(lambda name: Scorer(job, file, name, key, new, SERVE), model.run)
-        progress.say(f"{local[file.name].count} rows of {new} can be asked for")
+        local[file.name] = _own_rows(job, file, new_rows_file(file, rows), key, model.run, progress)
     hub = Hub(terms, lambda what, **facts: progress.event(what, facts))
-    panel = Panel(job, model, local, hub, options.decimals, options.answer_within)
+    panel = Panel(job, model, local, hub, options.decimals, options.answer_within, common)
     try:
         hub.open(listen.address, listen.security)
         progress.peers(lambda: hub.standings)
@@ -57,6 +75,30 @@ def serve(
         hub.finish(Finished(True, "the service was ended", {}), lambda _: None, _FAREWELL)
         hub.close()
         panel.close()
+
+
+def _own_rows(job: Job, file: PartyFile, new: str, key: str, run: str, progress: Progress) -> Scorers:
+    """The label party's own part: all of its new rows, whether others have them or not."""
+
+    def scorer(name: str) -> Scorer:
+        own = tuple(read_new_rows(job, file, new).table.ids) if job.joins_privately else None
+        made = Scorer(job, file, name, key, new, SERVE, own)
+        say_remarks(made, file.name, progress)
+        return made
+
+    scorers = Scorers(scorer, run)
+    progress.say(f"{scorers.count} rows of {new} can be asked for")
+    return scorers
+
+
+def _shown(common: CommonRows | None) -> str:
+    """What a service shows to the other parties, in one sentence."""
+    if common is None:
+        return "every id that is asked for is shown to all parties (a join by list)"
+    return (
+        f"{len(common.ids)} rows are common. The other parties see which of these are asked for, and when; other ids "
+        "are not shown to them"
+    )
 
 
 class _Service:

@@ -14,7 +14,7 @@ import pytest
 from plait.deployment.job_file import read_job
 from plait.deployment.page.board import Board, Viewer
 from plait.deployment.page.curve import Curve
-from plait.deployment.page.server import PageAddress, PageServer
+from plait.deployment.page.web_server import PageAddress, PageServer
 from plait.deployment.report.rendering import render
 from plait.errors import ConfigError, TransportError
 from plait.training.history import Round
@@ -25,6 +25,7 @@ JOB = """
 format = 1
 name = "credit"
 parties = ["bank", "shop"]
+protection = "plain"
 [coordinator]
 name = "bank"
 address = "127.0.0.1:7443"

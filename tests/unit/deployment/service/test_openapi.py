@@ -1,6 +1,6 @@
 """The OpenAPI document follows from the handlers."""
 
-from plait.deployment.service.app import Handlers
+from plait.deployment.service.handlers import Handlers
 from plait.deployment.service.openapi import specification
 
 HANDLERS = [value for value in vars(Handlers).values() if hasattr(value, "endpoint")]

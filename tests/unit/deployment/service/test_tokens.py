@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.deployment.service.options import ServeOptions
+from plait.deployment.service.serve_options import ServeOptions
 from plait.deployment.service.tokens import Allowance, Tokens
 from plait.errors import ConfigError, StorageError
 

@@ -31,8 +31,8 @@ from plait.deployment.service.answers import (
 from plait.deployment.service.batch import BatchRow, read_rows, stream
 from plait.deployment.service.monitoring import TEXT, Counts
 from plait.deployment.service.openapi import JSON, LINES, PAGE, Endpoint, endpoint, specification
-from plait.deployment.service.options import ServeOptions
 from plait.deployment.service.panel import Panel
+from plait.deployment.service.serve_options import ServeOptions
 from plait.deployment.service.tokens import ANYBODY, Allowance, Client, Tokens
 from plait.errors import PlaitError
 from plait.transports.handshake import MOST_IDS

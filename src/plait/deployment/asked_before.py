@@ -1,0 +1,42 @@
+"""What a party was asked: a question that comes again must be the one that it was."""
+
+from collections.abc import Mapping
+
+from plait.errors import ProtocolError
+from plait.messages import Broadcast
+
+_LARGE_QUESTION = 1 << 24  # bytes: it is then worth a digest, which takes some milliseconds, not to keep it in memory
+
+
+class Questions:
+    """The last questions of a run by their number, and the digests of those before a restart.
+
+    Parameters
+    ----------
+    window : int
+        How many questions can come again.
+    asked : mapping of int to str
+        Number -> digest of what was asked before a restart, from the audit log.
+    """
+
+    def __init__(self, window: int, asked: Mapping[int, str]) -> None:
+        self._window = window
+        self._asked = asked
+        self._last: dict[int, Broadcast | str] = {}
+        """The questions, or their digests where they are large."""
+
+    def keep(self, seq: int, broadcast: Broadcast) -> None:
+        """Remember a question, and forget the oldest one."""
+        self._last[seq] = broadcast.digest if broadcast.bytes > _LARGE_QUESTION else broadcast
+        if len(self._last) > self._window:
+            del self._last[next(iter(self._last))]
+
+    def need_same(self, seq: int, broadcast: Broadcast) -> None:
+        """ProtocolError where this number was asked before with something else."""
+        kept = self._last.get(seq)
+        before = kept.digest if isinstance(kept, Broadcast) else kept or self._asked.get(seq)
+        if before is not None and before != broadcast.digest:
+            raise ProtocolError(
+                f"exchange {seq} must ask what it asked before. Found other numbers: the coordinator's labels, run "
+                "folder or software have changed. Restore them, or start over with `plait coordinator --fresh`."
+            )

@@ -1,0 +1,144 @@
+"""Every section of a job file, as a frozen dataclass; docs/reference/settings.md comes from here.
+
+Sections that configure an object of plait are that object: `[stopping]` is `plait.Stopping`, `[alignment]` is
+`AlignmentOptions`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from plait._names import check_name
+from plait.alignment.ids import AlignmentOptions
+from plait.errors import ConfigError
+from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY
+from plait.training.fit import FIT_INTERCEPT
+from plait.training.precision import DEFAULT_PRECISION, need_precision
+from plait.training.stopping import Stopping
+
+
+@dataclass(frozen=True)
+class CoordinatorSpec:
+    """Who holds the labels and where the parties dial.
+
+    Parameters
+    ----------
+    name : str
+        The label party: its certificate must carry this name.
+    address : str, default="127.0.0.1:7443"
+        host:port that every party can reach.
+    patience : float, default=600.0
+        Seconds that a party may be missing before the run ends.
+    """
+
+    name: str
+    address: str = "127.0.0.1:7443"
+    patience: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        host, _, port = self.address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigError(f"coordinator.address must be host:port. Found {self.address!r}.")
+        if not self.patience > 0:
+            raise ConfigError(f"coordinator.patience must be positive. Found {self.patience}.")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is minimised; the names are those of `plait.fit`.
+
+    Parameters
+    ----------
+    loss : str or table, default="logistic"
+        A loss, by its name or as a table of name and options.
+    penalty : str, table or list, default="l2"
+        The penalty of every party, by its name or as a table of name and options; a list adds them.  So "l1" and a
+        "group-lasso" make the sparse group lasso.
+    penalties : table, default={}
+        Party name -> another penalty for this party.
+    fit_intercept : bool, default=True
+        Add a constant that is not penalised.
+    weighted : bool, default=False
+        Whether rows have weights: the label party's file names the column, and every party is told them.
+    """
+
+    loss: Any = DEFAULT_LOSS
+    penalty: Any = DEFAULT_PENALTY
+    penalties: Mapping[str, Any] = field(default_factory=dict)
+    fit_intercept: bool = FIT_INTERCEPT
+    weighted: bool = False
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """Who protects what.
+
+    Parameters
+    ----------
+    parties : table, default={}
+        Party name -> mechanism, by its name or as a table of name and options; parties not named protect nothing.
+    labels : str or table, default=None
+        How labels are protected; without it they are not.
+    offset : bool, default=True
+        Whether helpers get the unprotected parties' score of each row; if not, labels only.
+    disjoint : bool, default=False
+        No two helpers hold the same signal, which saves a release.
+    """
+
+    parties: Mapping[str, Any] = field(default_factory=dict)
+    labels: Any = None
+    offset: bool = True
+    disjoint: bool = False
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How every process runs.
+
+    Parameters
+    ----------
+    threads : int, default=1
+        BLAS threads per process; the same everywhere, so that the numbers repeat.
+    precision : str, default="float64"
+        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+    """
+
+    threads: int = 1
+    precision: str = DEFAULT_PRECISION
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
+        need_precision(self.precision)
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """How new rows are found at all parties, and what happens to those that a party lacks.
+
+    Parameters
+    ----------
+    join : str, default=""
+        "private" aligns the new rows first; "list" shows the label party's ids to all parties; empty for "private"
+        where there is a section [alignment].
+    missing : str, default="refuse"
+        Where a party lacks a row: "refuse" to score any, take the party's "mean" part, or "leave out" its score.
+    """
+
+    join: Literal["", "list", "private"] = ""
+    missing: Literal["refuse", "mean", "leave out"] = "refuse"
+
+
+JOB_SECTIONS: Mapping[str, Any] = {
+    "coordinator": CoordinatorSpec,
+    "model": ModelOptions,
+    "stopping": Stopping,
+    "privacy": PolicyOptions,
+    "alignment": AlignmentOptions,
+    "scoring": ScoringOptions,
+    "run": RunOptions,
+}
+"""The sections of a job file, besides [method], whose options depend on its name."""
+RENAMED: Mapping[str, Mapping[str, str]] = {"run": {"wire": "precision"}, "model": {"intercept": "fit_intercept"}}
+"""Settings that had another name: their old one is refused with the new one in the message."""

@@ -1,0 +1,27 @@
+"""The last receipt that each helper's ledger gave the label party, over all runs; kept in NAME.receipts.json.
+
+A helper is shown its receipt in the next private run: an old copy of its ledger, put back, does not know it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from plait._files import read_json, write_json
+from plait.deployment.job_file import PartyFile
+
+
+def read_receipts(file: PartyFile) -> dict[str, int]:
+    """Helper -> its last receipt."""
+    path = _path(file)
+    return {str(k): int(v) for k, v in read_json(path, "receipts")["receipts"].items()} if path.exists() else {}
+
+
+def add_receipts(file: PartyFile, receipts: Mapping[str, int]) -> None:
+    """Keep these; 0 stands for a party that gave none."""
+    new = {name: receipt for name, receipt in receipts.items() if receipt}
+    if new:
+        write_json(_path(file), {"format": 1, "receipts": {**read_receipts(file), **new}})
+
+
+def _path(file: PartyFile) -> Path:
+    return file.path(f"{file.name}.receipts.json")

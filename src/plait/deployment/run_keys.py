@@ -1,0 +1,95 @@
+"""The secrets of a protected run on disk: made once, durable before anything is sent, gone when the run has finished.
+
+    checkpoint/protection.json   the secret of this run
+    checkpoint/signature         a party's certificate and its signature of its masking key
+    checkpoint/masks             the digest of every vector that was masked, written before the masked vector leaves
+
+A new run (`--fresh`) has a new folder, and so new secrets.  Everything that a protected run sends follows from them, so
+a program that was killed sends the same bytes again, and never another vector under the same mask.
+"""
+
+import secrets
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from plait._files import make_folder, open_private, read_json, sync_folder, write_atomically, write_durably, write_json
+from plait.deployment.job_file import Job
+from plait.deployment.run_folder import RunFolder
+from plait.errors import StorageError
+from plait.protection.randomness import KEY_BYTES
+from plait.protection.secure_sums import Run
+from plait.training.party_shield import PartyKeys
+from plait.transports.signatures import has_signed, signed
+from plait.transports.tls import Identity, Security
+
+_DIGEST_BYTES = 32  # of SHA-256
+
+
+def run_secret(folder: RunFolder) -> bytes:
+    """The secret of this side of a run."""
+    path = folder.checkpoint / "protection.json"
+    if not path.exists():
+        make_folder(path.parent)
+        write_json(path, {"format": 1, "owner": folder.owner, "secret": secrets.token_hex(KEY_BYTES)})
+    content: dict[str, Any] = read_json(path, "the secret of a protected run")
+    if content.get("owner") != folder.owner:
+        raise StorageError(f"{path} must be of {folder.owner}. Found another run's. Restore it, or start over.")
+    return bytes.fromhex(content["secret"])
+
+
+def party_keys(folder: RunFolder, job: Job, security: Security | None) -> PartyKeys:
+    """What a party keeps to itself in one protected run; with certificates, its masking key is signed."""
+    secret, used = run_secret(folder), UsedMasks(folder.checkpoint / "masks")
+    run = Run(job.digest, folder.path.parent.name)
+    if not isinstance(security, Identity):
+        return PartyKeys(secret, run, used=used)
+    identity, pins = security, job.fingerprints
+
+    def sign(data: bytes) -> bytes:
+        """Once: another signature of the same bytes would be another message."""
+        path = folder.checkpoint / "signature"
+        if not path.exists():
+            write_atomically(path, signed(identity, data))
+        return path.read_bytes()
+
+    def verify(name: str, data: bytes, proof: bytes) -> bool:
+        return has_signed(identity, name, data, proof, pins.get(name, ""))
+
+    return PartyKeys(secret, run, sign, verify, used)
+
+
+class UsedMasks(MutableMapping[str, bytes]):
+    """What was masked in a run: exchange -> digest.  An entry is on disk when the assignment returns, and stays."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, bytes] = {}
+        if path.exists():
+            for line in path.read_text(encoding="ascii").splitlines():
+                place, _, digest = line.partition(" ")
+                if len(digest) == 2 * _DIGEST_BYTES:  # a line that a crash cut short hid nothing yet
+                    self._entries.setdefault(place, bytes.fromhex(digest))
+
+    def __getitem__(self, place: str) -> bytes:
+        return self._entries[place]
+
+    def __setitem__(self, place: str, digest: bytes) -> None:
+        if place in self._entries:
+            raise StorageError(f"{self._path} must keep what was masked in exchange {place}. Found it changed.")
+        new = not self._path.exists()
+        make_folder(self._path.parent)
+        with open_private(self._path, "ab") as file:
+            write_durably(file, f"\n{place} {digest.hex()}\n".encode("ascii"), self._path)
+        if new:
+            sync_folder(self._path.parent)
+        self._entries[place] = digest
+
+    def __delitem__(self, place: str) -> None:
+        raise StorageError(f"{self._path} must keep what was masked in exchange {place}. Nothing is removed from it.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

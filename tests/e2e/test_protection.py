@@ -1,0 +1,106 @@
+"""Protected training between real programs: the same bits as simulated, kills survived, hostile peers refused."""
+
+import re
+from typing import Any
+
+import pytest
+
+from plait.deployment.message_log import read_log
+from plait.errors import ConfigError
+from tests.e2e.conftest import Job, JobMaker
+from tests.e2e.test_kills import JOURNAL, PARTY, check
+
+LABELS: dict[str, Any] = {"method": 'name = "auto"', "protection": '"labels"', "rows": 1200, "tol": 1e-9}
+SUMS: dict[str, Any] = {**LABELS, "protection": '"sums"', "parties": ("bank", "shop", "tele")}
+POINTS = {
+    "party, hints journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 1),
+    "coordinator, hints taken but not journalled": ("bank", f"{JOURNAL}.append_behind", "before", 1),
+    "party, a share journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 3),
+}
+MORE_POINTS = {
+    "party, before its hints": ("shop", f"{PARTY}.answer", "before", 1),
+    "party, before it journals a share": ("shop", f"{JOURNAL}.append", "before", 3),
+    "coordinator, asked but not answered": ("bank", "plait.transports.server:Hub.put", "after", 2),
+    "coordinator, answered but not journalled": ("bank", f"{JOURNAL}.append_behind", "before", 3),
+}
+
+
+def run(job: Job) -> None:
+    for name in job.parties:
+        job.start(name)
+    assert [job.wait(name) for name in job.parties] == [0] * len(job.parties), [job.log(n) for n in job.parties]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return JobMaker(tmp_path_factory.mktemp("undisturbed")).undisturbed(**LABELS)
+
+
+def test_labels_are_hidden_between_two_programs_and_the_weights_are_the_simulated_ones(
+    jobs: JobMaker, expected: dict[str, str]
+) -> None:
+    job = jobs(**LABELS)
+    run(job)
+    assert job.result() == expected
+    assert "hides the labels" in job.log("bank")
+    assert "can read most others after four rounds" in job.log("shop")  # the scores are shown, and that is said
+    assert not list(job.folder.rglob("protection.json"))  # the secrets of a finished run are gone
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_a_killed_program_goes_on_with_the_same_bits(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected: dict[str, str]
+) -> None:
+    check(jobs(**LABELS), point, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", MORE_POINTS.values(), ids=MORE_POINTS)
+def test_a_program_killed_elsewhere_goes_on_with_the_same_bits(
+    jobs: JobMaker, point: tuple[str, str, str, int], expected: dict[str, str]
+) -> None:
+    check(jobs(**LABELS), point, expected)
+
+
+def test_sums_are_hidden_between_three_programs_and_a_killed_one_sends_the_same_masked_shares(jobs: JobMaker) -> None:
+    job = jobs(**SUMS)
+    masks = ("plait.deployment.run_keys:UsedMasks.__setitem__", "after", 2)
+    check(job, ("shop", *masks), jobs.undisturbed(**SUMS))
+    assert "learns sums over bank, shop and tele" in job.log("tele")
+    sealed = [entry.facts for entry in read_log(max(job.folder.glob("runs/*/shop/audit.jsonl")))]
+    sent = [facts["digest"] for facts in sealed if facts["what"] == "sent"]
+    assert len(sent) == len(set(sent))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    [
+        ("bank", f"{JOURNAL}.append_behind", "before", 4),
+        ("bank", "plait.transports.server:Hub.put", "after", 2),
+        ("tele", f"{JOURNAL}.append", "before", 4),
+    ],
+)
+def test_killed_anywhere_sums_go_on_with_the_same_bits(jobs: JobMaker, point: tuple[str, str, str, int]) -> None:
+    check(jobs(**SUMS), point, jobs.undisturbed(**SUMS))
+
+
+@pytest.mark.slow
+def test_sums_of_two_groups_run_as_six_programs(jobs: JobMaker) -> None:
+    six = {**SUMS, "parties": tuple("abcdef"), "protection": '{ mode = "sums", groups = true }'}
+    job = jobs(**six)
+    run(job)
+    assert job.result() == jobs.undisturbed(**six)
+    assert "learns sums over a, b and c" in job.log("b")
+
+
+def test_sums_that_would_hide_nothing_are_refused(jobs: JobMaker) -> None:
+    with pytest.raises(ConfigError, match="2 parties outside the label party's organisation"):
+        jobs(**{**SUMS, "parties": ("bank", "shop")})
+
+
+def test_a_job_that_does_not_say_its_protection_is_refused(jobs: JobMaker) -> None:
+    job = jobs(**LABELS)
+    job.file.write_text(re.sub("protection = .*\n", "", job.file.read_text()))
+    assert job.start("bank").wait(60) != 0
+    assert 'Write protection = "labels"' in job.log("bank")

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 
 from plait.transports.certificates import Folder
-from plait.transports.channel import KEEPALIVE
+from plait.transports.grpc_options import KEEPALIVE
 from plait.transports.tls import Identity
 
 

@@ -34,11 +34,12 @@ from plait.transports.certificates import Folder
 
 COLUMNS = 50
 FILE_ROWS = 1_000_000  # rows of a Parquet file
-LIMIT = 2_200_000_000  # bytes that the party's process may take: what 20,000,000 rows need, wherever the table lies
+LIMIT = 1_500_000_000  # bytes that the party's process may take: 20,000,000 rows need 1.25 GB
 RESULTS = Path(__file__).with_name("results") / "scale.json"
 JOB = """format = 1
 name = "scale"
 parties = ["bank", "shop"]
+protection = "plain"
 [coordinator]
 name = "bank"
 address = "127.0.0.1:{port}"

@@ -30,6 +30,7 @@ _UNLIMITED = "max_queries = 0\nmax_scores = 0\nscores_per_id = 0\n"
 _JOB = """format = 1
 name = "load"
 parties = ["bank", "shop"]
+protection = "plain"
 [coordinator]
 name = "bank"
 address = "127.0.0.1:{port}"

@@ -31,14 +31,15 @@ from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.messages import Share
 from plait.transports.certificates import Folder
-from plait.transports.channel import KEEPALIVE
 from plait.transports.frames import frames
+from plait.transports.grpc_options import KEEPALIVE
 from plait.transports.tls import Identity
 
 COLUMNS = 8
 JOB = """format = 1
 name = "bench"
 parties = [{parties}]
+protection = "plain"
 [coordinator]
 name = "p0"
 address = "127.0.0.1:{port}"
@@ -53,6 +54,10 @@ adaptive = false
 tol = 0.0
 max_rounds = {rounds}
 """
+ACCEPTED = """[trust]
+accept_scores_shown = true
+accept_labels_shown = true
+"""
 
 
 def make_job(folder: Path, parties: int, rows: int, rounds: int) -> Path:
@@ -64,7 +69,7 @@ def make_job(folder: Path, parties: int, rows: int, rounds: int) -> Path:
         x = rng.standard_normal((rows, COLUMNS))
         np.savez(folder / f"{name}.npz", X=x, **({"y": y} if name == "p0" else {}))
         label = 'label = "y"' if name == "p0" else ""
-        (folder / f"{name}.toml").write_text(f'[data]\nfile = "{name}.npz"\n{label}\n')
+        (folder / f"{name}.toml").write_text(f'[data]\nfile = "{name}.npz"\n{label}\n{ACCEPTED}')
     path = folder / "job.toml"
     listed = ", ".join(f'"{n}"' for n in names)
     path.write_text(JOB.format(parties=listed, port=free_port(), rounds=rounds))

@@ -29,6 +29,7 @@ ROWS, COLUMNS, ALPHA, GOAL = 100_000, 330, 1e-3, 1e-4
 JOB = """format = 1
 name = "wide-area"
 parties = ["p0", "p1"]
+protection = "plain"
 [coordinator]
 name = "p0"
 address = "{address}"

@@ -19,8 +19,9 @@ from typing import Any
 import typer
 
 from plait.cli.app import app
+from plait.deployment.job_settings import JOB_SECTIONS
+from plait.deployment.party_settings import PARTY_SECTIONS
 from plait.deployment.registry import LABEL_MECHANISMS, LOSSES, MECHANISMS, METHODS, PENALTIES
-from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 CLI_PAGE = ROOT / "docs" / "cli.md"
@@ -66,7 +67,7 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 def settings_page() -> str:
     """The reference of every setting of a job file and of a party file."""
     lines = [
-        "<!-- Written by `make docs` from src/plait/deployment/settings.py. -->",
+        "<!-- Written by `make docs` from src/plait/deployment/job_settings.py and party_settings.py. -->",
         "",
         "# Settings",
         "",
@@ -75,7 +76,9 @@ def settings_page() -> str:
         "",
         "## Job file",
         "",
-        "`format = 1`, `name` (the name of the job) and `parties` (a list of names) stand at the top. A table",
+        "`format = 1`, `name` (the name of the job) and `parties` (a list of names) stand at the top, and",
+        '`protection`: `"labels"`, `"sums"` or `"plain"`, or a table such as `{ mode = "sums", groups = true }` (see',
+        "[protection](../protection.md)). A job must say which; there is no default. A table",
         "`[fingerprints]` pins keys by name (see [deployment](../deployment.md#pinned-keys)).",
     ]
     for name, kind in JOB_SECTIONS.items():

@@ -2,7 +2,14 @@
 
 import re
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 from plait import __version__
+
+EXAMPLES = (
+    "notebook parity three_hospitals partner_lift rounds alignment lasso_path quantiles custom_loss "
+    "custom_transformer privacy_against_accuracy attacks"
+)  # in the order in which a newcomer reads them
 
 project = "plait"
 author = "the authors of plait"
@@ -35,7 +42,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "plot_gallery": "True",
     "write_computation_times": False,
+    "within_subsection_order": ExplicitOrder([*(f"plot_{name}.py" for name in EXAMPLES.split()), "*"]),
 }
+html_sidebars = {page: [] for page in ("start", "changelog", "contributing")}  # pages without pages below them
 html_theme = "pydata_sphinx_theme"
 html_title = f"plait {__version__}"
 html_theme_options = {

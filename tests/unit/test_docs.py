@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
+from plait.deployment.job_settings import JOB_SECTIONS
+from plait.deployment.party_settings import PARTY_SECTIONS
 from plait.studies.parity import CASES, HEADINGS
 
 ROOT = Path(__file__).resolve().parents[2]

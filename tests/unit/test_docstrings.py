@@ -10,7 +10,8 @@ import pytest
 
 import plait
 from plait import privacy
-from plait.deployment.settings import JOB_SECTIONS, PARTY_SECTIONS
+from plait.deployment.job_settings import JOB_SECTIONS
+from plait.deployment.party_settings import PARTY_SECTIONS
 
 PUBLIC = [
     *(found for name in plait.__all__ if name != "__version__" and not inspect.ismodule(found := getattr(plait, name))),

@@ -8,7 +8,7 @@ import pytest
 
 import plait
 from plait.deployment.job_file import read_job
-from plait.deployment.settings import ModelOptions, RunOptions
+from plait.deployment.job_settings import ModelOptions, RunOptions
 
 ESTIMATORS = [plait.VerticalLogisticRegression, plait.VerticalRegression, plait.VerticalSVC]
 SHARED = ("penalty", "alpha", "method", "fit_intercept", "callbacks", "privacy", "precision")
@@ -31,7 +31,7 @@ def test_job_files_have_the_defaults_of_fit(tmp_path: Path) -> None:
     assert ModelOptions().fit_intercept == fit["fit_intercept"]
     assert RunOptions().precision == fit["precision"]
     path = tmp_path / "job.toml"
-    path.write_text('format = 1\nname = "t"\nparties = ["a"]\n[coordinator]\nname = "a"\n')
+    path.write_text('format = 1\nname = "t"\nparties = ["a"]\nprotection = "plain"\n[coordinator]\nname = "a"\n')
     assert read_job(path).penalties["a"] == plait.L2(1e-4) == plait.L2()
     assert read_job(path).stopping == plait.Stopping()
 
@@ -39,7 +39,8 @@ def test_job_files_have_the_defaults_of_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["squared-hinge", "squared_hinge", "SquaredHinge"])
 def test_one_name_has_one_meaning_everywhere(tmp_path: Path, name: str) -> None:
     path = tmp_path / "job.toml"
-    path.write_text(f'format = 1\nname = "t"\nparties = ["a"]\n[coordinator]\nname = "a"\n[model]\nloss = "{name}"\n')
+    head = 'format = 1\nname = "t"\nparties = ["a"]\nprotection = "plain"\n[coordinator]\nname = "a"\n'
+    path.write_text(f'{head}[model]\nloss = "{name}"\n')
     assert read_job(path).loss == plait.SquaredHinge()
     x = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     assert plait.fit([x], [0, 1, 1, 0], loss=name).loss == plait.SquaredHinge()

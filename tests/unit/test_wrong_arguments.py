@@ -24,6 +24,7 @@ WRONG: dict[str, Any] = {
     "a fraction": 3.5,
     "NaN": float("nan"),
     "infinity": float("inf"),
+    "a number beyond every float": 10**400,
     "true": True,
     "an empty list": [],
     "a list": [1, "two"],

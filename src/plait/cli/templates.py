@@ -48,7 +48,7 @@ name = "auto"                    # the one with the fewest rounds; or {methods},
 
 [stopping]
 max_rounds = 200
-tol = 1e-6                       # relative residuals
+tol = 1e-6                       # end when the objective is proved to be so close to the optimum, relatively
 # max_seconds = 600.0            # whichever comes first
 # objective = 0.1
 # lyapunov = 1e-8

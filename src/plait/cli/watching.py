@@ -65,9 +65,16 @@ class Terminal(Silent):
             return
         self._kept = None
         known = math.isfinite(record.objective)  # nobody releases it in a private run
-        state = f"objective {record.objective:.6g}  residuals {record.primal:.1e} {record.dual:.1e}  " if known else ""
+        state = f"objective {record.objective:.6g}  {_distance(record)}  " if known else ""
         rest = f"  {self._forecast}" if record.seconds >= _SHORT_WAIT else ""  # a short run needs no forecast
         typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s{rest}")
+
+
+def _distance(record: Round) -> str:
+    """How far the round was from the end: a proved gap where the method has one, else both residuals."""
+    if math.isnan(record.gap):
+        return f"residuals {record.primal:.1e} {record.dual:.1e}"
+    return f"gap {record.gap:.1e}" if math.isfinite(record.gap) else "no bound yet"
 
 
 class _Wait:

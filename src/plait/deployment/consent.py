@@ -77,6 +77,25 @@ def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None])
         )
 
 
+def protected(job: Job) -> list[str]:
+    """What protects whom in this run, in words: by noise, by encryption, or not at all."""
+    mode = "plain" if job.protection is None else job.protection.mode
+    by_noise = ["Differential privacy: none in this run."]
+    if job.policy.private:
+        by_noise = job.policy.guarantee(job.parties).splitlines()
+    return [*by_noise, *_PROTECTED[mode]]
+
+
+_PROTECTED = {
+    "plain": ("Encryption: between the machines only. Each party reads what it is sent.",),
+    "labels": ("Labels: encrypted. The other parties learn sums over all rows (experimental).",),
+    "sums": (
+        "Labels: encrypted. The other parties learn sums over all rows (experimental).",
+        "Scores of the parties: masked. The label party reads their sums only (experimental).",
+    ),
+}
+
+
 def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
     """What the others have learnt, and what this party has learnt from them, after so many rounds: in words."""
     label_party = job.coordinator.name

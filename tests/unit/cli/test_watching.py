@@ -1,5 +1,6 @@
 """What a person reads on the terminal while a program runs."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -47,6 +48,16 @@ def test_a_round_is_shown_once(clock: Clock, capsys: pytest.CaptureFixture[str])
     terminal.say("a")
     terminal.say("b")
     assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("gap", "shown"), [(2e-3, "gap 2.0e-03"), (math.inf, "no bound yet"), (math.nan, "residuals 0.0e+00 3.0e-02")]
+)
+def test_a_round_says_how_far_it_is_from_the_end_as_its_method_can(
+    gap: float, shown: str, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Terminal().round(replace(record(1), gap=gap, dual=3e-2))
+    assert f"objective 0.5  {shown}  0.00 s" in capsys.readouterr().out
 
 
 def test_a_short_wait_between_two_phases_is_not_mentioned(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from plait._names import plain
 from plait._version import __version__
-from plait.deployment.consent import revealed
+from plait.deployment.consent import protected, revealed
 from plait.deployment.job_file import Job
 from plait.deployment.page.curve import Curve
 from plait.deployment.progress import PHASE, REPORT, Look
@@ -185,7 +185,7 @@ class Board:
                 "alignment": self._alignment if self._phase == "aligning" else None,
                 "requests": self._requests if viewer.program == "serve" else None,
                 "revealed": revealed(viewer.job, viewer.name, record.round, facts.rows),
-                "guarantee": viewer.job.policy.guarantee(viewer.job.parties).splitlines(),
+                "guarantee": protected(viewer.job),
                 "warnings": [*self._warnings],
                 "log": [*self._log],
                 "ending": None if self._ending is None else asdict(self._ending),

@@ -6,7 +6,7 @@ from typing import Any
 
 from plait._files import write_atomically
 from plait._version import __version__
-from plait.deployment.consent import revealed
+from plait.deployment.consent import protected, revealed
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.message_log import read_log
 from plait.deployment.report.evidence import Evidence
@@ -45,7 +45,7 @@ def write_report(
         training={key: f"{value:.4f}" for key, value in details.get("metrics", {}).items()},
         weights=_weights(own, job),
         private=job.policy.private,
-        guarantee=job.policy.guarantee(job.parties).splitlines(),
+        guarantee=protected(job),
         spent=_spent(file),
         revealed=revealed(job, file.name, taken, rows) if rows else [],
         traffic=_traffic(folder.path),

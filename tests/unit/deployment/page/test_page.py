@@ -38,8 +38,8 @@ def board(tmp_path: Path) -> Board:
     return board_of(tmp_path, "coordinator", "bank", ("bank",))
 
 
-def board_of(folder: Path, program: str, name: str, local: tuple[str, ...] = ()) -> Board:
-    (folder / "job.toml").write_text(JOB)
+def board_of(folder: Path, program: str, name: str, local: tuple[str, ...] = (), job: str = JOB) -> Board:
+    (folder / "job.toml").write_text(job)
     return Board(Viewer(program, read_job(folder / "job.toml"), name, local))
 
 
@@ -150,6 +150,21 @@ def test_a_feature_party_sees_no_objective_no_third_party_and_what_it_sent(tmp_p
     assert [p["name"] for p in state["parties"]] == ["bank"]
     assert state["revealed"][0] == "This party has sent one vector of 1,000 numbers to bank: its partial scores."
     assert board.curve.since(0)[2] == [(1, 0.0, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "labels_hidden", "scores_hidden"), [("plain", False, False), ("labels", True, False), ("sums", True, True)]
+)
+def test_the_page_says_what_is_protected_in_each_mode(
+    tmp_path: Path, mode: str, labels_hidden: bool, scores_hidden: bool
+) -> None:
+    parties = '["bank", "shop", "phone"]'
+    job = JOB.replace('"plain"', f'"{mode}"').replace('["bank", "shop"]', parties)
+    said = " ".join(board_of(tmp_path, "coordinator", "bank", ("bank",), job).state()["guarantee"])
+    assert "Differential privacy: none" in said
+    assert ("Labels: encrypted" in said) == labels_hidden
+    assert ("Scores of the parties: masked" in said) == scores_hidden
+    assert ("Each party reads what it is sent" in said) == (mode == "plain")
 
 
 def test_the_report_is_served_when_there_is_one(page: PageServer, board: Board, tmp_path: Path) -> None:

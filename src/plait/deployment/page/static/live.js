@@ -124,7 +124,12 @@ function showState(s) {
 }
 
 const plots = {};
-const decades = (u, splits) => splits.map((v) => (Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? v : null)); // one line per power of ten
+const power = (v) => Math.round(Math.log10(v) * 1e6) / 1e6;
+const decades = (u, splits) => { // one line per power of ten, or per few of them where there are many
+  const whole = splits.map(power).filter(Number.isInteger), every = Math.ceil(whole.length / 6);
+  return splits.map((v) => (Number.isInteger(power(v)) && power(v) % every === 0 ? v : null));
+};
+const wholes = (u, values) => values.map((v) => (Number.isInteger(v) ? String(v) : "")); // there is no half round
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function draw(id, label, hue, xs, ys, logarithmic, xLabel) {
@@ -136,7 +141,7 @@ function draw(id, label, hue, xs, ys, logarithmic, xLabel) {
   if (!plots[id]) {
     const format = (u, values) => values.map((v) => v === null ? "" : logarithmic ? v.toExponential(0) : Math.abs(v) >= 1e4 ? whole(v) : String(+v.toPrecision(6)));
     plots[id] = new uPlot({ width, height: 220, scales: { x: { time: false }, y: logarithmic ? { distr: 3 } : {} }, cursor: { drag: { x: false, y: false } }, legend: { show: false },
-      axes: [{ ...axis, label: xLabel, labelSize: 22 }, { ...axis, size: 72, values: format, ...(logarithmic ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}) }], series: [{}, { label, stroke: colour(hue), width: 2, points: { show: xs.length < 40 } }] }, [xs, shown], at(id));
+      axes: [{ ...axis, label: xLabel, labelSize: 22, ...(xLabel === "round" ? { values: wholes } : {}) }, { ...axis, size: 72, values: format, ...(logarithmic ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}) }], series: [{}, { label, stroke: colour(hue), width: 2, points: { show: xs.length < 40 } }] }, [xs, shown], at(id));
   } else {
     plots[id].setSize({ width, height: 220 });
     plots[id].setData([xs, shown]);

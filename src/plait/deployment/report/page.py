@@ -50,6 +50,7 @@ def write_report(
         revealed=revealed(job, file.name, taken, rows) if rows else [],
         traffic=_traffic(folder.path),
         convergence=convergence(rounds),
+        ending=details.get("reason", ""),
         settings=_settings(job),
     )
     path = folder.path / "report.html"

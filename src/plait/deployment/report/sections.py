@@ -67,22 +67,26 @@ def _population(evidence: Evidence) -> str:
 
 
 def convergence(rounds: list[dict[str, Any]]) -> list[Figure]:
-    """Objective and residuals by round; only what is known."""
+    """Objective, and the proved gap or else the residuals, by round; only what is known."""
 
     def series(key: str) -> list[tuple[float, float]]:
         return [(r["round"], r[key]) for r in rounds if r[key] is not None]
 
-    residuals = {name: series(key) for name, key in (("primal", "primal"), ("dual", "dual"), ("gap", "gap"))}
-    residuals = {name: points for name, points in residuals.items() if any(y > 0 for _, y in points)}
+    distances = {name: series(name) for name in ("gap", "primal", "dual")}
+    distances = {name: points for name, points in distances.items() if any(y > 0 for _, y in points)}
+    proved = {name: points for name, points in distances.items() if name == "gap"}
+    said = "Gap: how far the objective is from the best possible one at most, as proved, on a logarithmic scale."
+    if not proved:
+        said = "Residuals: how far the run was from its end, on a logarithmic scale."
     figures = [
         Figure(
             line_chart(Axes("Objective", "round", "objective"), {"objective": series("objective")}),
             "Objective: mean loss and penalties.",
         ),
         Figure(
-            line_chart(Axes("Residuals", "round", "residual", logarithmic=True), residuals),
-            "Residuals: how far the run was from its end, on a logarithmic scale.",
-            tuple(residuals),
+            line_chart(Axes("Distance", "round", "distance to the end", logarithmic=True), proved or distances),
+            said,
+            tuple(proved or distances),
         ),
     ]
     return [figure for figure in figures if figure.svg]

@@ -38,6 +38,8 @@ def test_an_open_run_shows_quality_weights_revelations_and_convergence_last(tmp_
     assert page.count("<figure>") == 7
     assert "odds ratio" in page
     assert "shop can read every label" in page
+    assert re.search(r"The training ended: within \S+ of the best possible model, proved", page)
+    assert "as proved, on a logarithmic scale" in page
 
 
 def test_a_feature_party_reads_of_its_own_columns_and_not_of_quality(tmp_path: Path) -> None:

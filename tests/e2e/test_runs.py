@@ -77,11 +77,30 @@ def test_runs_are_listed_compared_and_forgotten(folder: Path) -> None:
     assert older["rows"] == 300
     assert "stopping.tol = 1e-06" in " ".join(run("runs", str(job)).split())
     assert "AUC" in run("show", str(job), older["run"])
-    assert "model.json" in run("forget", str(job), older["run"], "--yes")
-    assert not (Path(older["folder"]) / "model.json").exists()
-    assert (Path(older["folder"]) / "audit.jsonl").exists()
-    assert json.loads(run("runs", str(job), "--json"))[1]["state"] == "forgotten"
-    assert "weights.json" in run("forget", str(job), older["run"], "--name", "bank", "--yes")
+
+
+def test_a_forgotten_run_leaves_its_log_and_nothing_of_the_model_or_the_columns(folder: Path) -> None:
+    job = folder / "job.toml"
+    run("fit", str(job), "--yes")
+    (made,) = json.loads(run("runs", str(job), "--json"))
+    said = run("forget", str(job), made["run"], "--yes")
+    assert "model.json" in said
+    assert "weights.json" in said
+    assert "--name shop" in said  # a simulated run: the shop's part is there, too, and is the shop's
+    assert "weights.json" in run("forget", str(job), made["run"], "--name", "shop", "--yes")
+    left = {path.name for path in (folder / "runs" / made["run"]).rglob("*") if path.is_file()}
+    assert left == {"run.json", "audit.jsonl", ".lock"}
+    assert [each["state"] for each in json.loads(run("runs", str(job), "--json"))] == ["forgotten"]
+
+
+def test_how_new_rows_are_scored_is_no_setting_of_a_run_and_both_sides_see_its_rounds(folder: Path) -> None:
+    job = folder / "job.toml"
+    run("fit", str(job), "--yes")
+    (made,) = json.loads(run("runs", str(job), "--json"))
+    job.write_text(job.read_text() + '\n[scoring]\nmissing = "mean"\n')
+    assert json.loads(run("runs", str(job), "--json"))[0]["differs"] == {}
+    for who in ("bank", "shop"):
+        assert f" {made['rounds_taken']} " in run("runs", str(job), "--name", who).splitlines()[3]
 
 
 @pytest.mark.parametrize("name", ["../..", "/etc", "zzz", "20"])

@@ -66,8 +66,9 @@ class Meeting:
         say(f"{common:,} common rows")
         if common < self._options.min_rows:
             raise InputError(
-                f"all parties together must share at least {self._options.min_rows} rows. Found {common}. Are the "
-                "id columns and their rules the same everywhere? If so, lower alignment.min_rows in the job."
+                f"all parties together must share at least {self._options.min_rows} rows. Found {common}. Do the "
+                "id columns (data.id) hold the same ids everywhere? Rules can make them alike: alignment.trim, case "
+                "and unicode in the job. If few rows are common indeed, lower alignment.min_rows in the job."
             )
         self._ask_for_consent(common)
         self._everyone(lambda member: self._trace(member, places[self._members.index(member)]))

@@ -68,7 +68,7 @@ def init(
                 files[folder / f"{party}{suffix}.csv"] = _example(party, rows=2000 - 1500 * seed, seed=seed)
     _write_all(files)
     typer.echo(f"Wrote {', '.join(sorted(path.name for path in files))} in {folder.resolve()}")
-    typer.echo(_next(folder, chosen, example, data))
+    typer.echo(_next(folder, chosen, label_party, example, data))
 
 
 def _check(names: tuple[str, ...], label_party: str, name: str, data: Path | None, example: bool) -> None:
@@ -80,16 +80,17 @@ def _check(names: tuple[str, ...], label_party: str, name: str, data: Path | Non
         raise ConfigError(f"--example knows the parties {', '.join(_EXAMPLE)}. Found {', '.join(names)}.")
 
 
-def _next(folder: Path, chosen: tuple[str, ...], example: bool, data: Path | None) -> str:
+def _next(folder: Path, chosen: tuple[str, ...], label_party: str, example: bool, data: Path | None) -> str:
+    """What the user does now."""
+    certificate = f"`plait cert {'init' if label_party in chosen else 'request'} {chosen[0]}`"
     if example and len(chosen) > 1:
         return f"Try the whole job on this machine: plait fit {folder / 'job.toml'}"
     if example:
-        return f"The table is made up, and {chosen[0]}.toml is ready for it. Next: `plait cert`."
+        return f"The table is made up, and {chosen[0]}.toml is ready for it. Next: {certificate}."
     if data is not None:
-        return f"Next: read the guesses in {chosen[0]}.toml, then `plait cert`, then `plait doctor`."
-    return (
-        f"Next: put your data and columns into {', '.join(f'{party}.toml' for party in chosen)}, then see `plait cert`."
-    )
+        return f"Next: read the guesses in {chosen[0]}.toml, then type {certificate}; before a run `plait doctor`."
+    files = ", ".join(f"{party}.toml" for party in chosen)
+    return f"Next: put your data and columns into {files}, then type {certificate}."
 
 
 def _job_file(names: tuple[str, ...], address: str, aligned: bool) -> str:

@@ -1,6 +1,7 @@
 """`plait runs`, `plait show`, `plait forget`: the runs that a party keeps."""
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +16,12 @@ from plait._names import plain
 from plait.cli.options import Config, JobFile
 from plait.deployment.job_file import PartyFile, read_job, read_party
 from plait.deployment.run_folder import COORDINATOR
-from plait.deployment.run_list import RunSummary, find, forget, list_runs
+from plait.deployment.run_list import FORGOTTEN, RunSummary, find, folders_of, forget, list_runs, others_of
 
-Whose = Annotated[str, typer.Option("--name", help="Which party this is; the coordinator by default.")]
+Whose = Annotated[str, typer.Option("--name", help="Which party this is; the label party by default.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 Run = Annotated[str, typer.Argument(help="The name of a run, or the beginning of it.", metavar="RUN")]
+_REASON = 60  # characters of a reason: a cell of a few lines
 _SHOWN_METRICS = 2  # after the mean loss, which the others repeat: a table of more is wider than a screen
 
 
@@ -61,21 +63,28 @@ def forget_run(
     config: Config = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove what a run has left here: weights, model, rows and checkpoints.
+    """Remove what a run has left here: weights, model, preparation, scores, rows and checkpoints.
 
-    The sealed log and the entries of a privacy ledger stay: what has left cannot be called back.
+    The label party's own columns are forgotten with the model. The sealed log and the entries of a privacy ledger stay:
+    what has left cannot be called back.
     """
     file, role = _party(job_file, name, config)
-    summary = find(file.path(file.runs), role, run)
+    runs = file.path(file.runs)
+    name_of_run = find(runs, role, run).status.run
     if not yes:
-        typer.confirm(f"Remove the model of run {summary.status.run} for ever?", abort=True)
-    removed = forget(summary)
-    typer.echo(f"Removed {', '.join(removed) or 'nothing'} from {summary.path}; run.json and audit.jsonl stay.")
+        typer.confirm(f"Remove the model of run {name_of_run} for ever?", abort=True)
+    for summary in folders_of(runs, name_of_run, file.name, role):
+        removed = ", ".join(forget(summary)) or "nothing"
+        typer.echo(f"Removed {removed} from {summary.path}; run.json and audit.jsonl stay.")
+    for other in others_of(runs, name_of_run, file.name, role):
+        typer.echo(f"{runs / name_of_run / other} belongs to another party, and stays: --name {other} forgets it.")
 
 
 def _party(job_file: Path, name: str, config: Path | None) -> tuple[PartyFile, str]:
-    job = read_job(job_file)
-    return read_party(job_file, name or job.coordinator.name, config), name or COORDINATOR
+    """The party's file, and the name of its folder in a run; the label party looks at the coordinator's."""
+    label_party = read_job(job_file).coordinator.name
+    role = COORDINATOR if name in ("", label_party) else name
+    return read_party(job_file, name or label_party, config), role
 
 
 def _readable(facts: Mapping[str, Any], before: str = "") -> Iterator[str]:
@@ -99,13 +108,18 @@ def _word(value: Any) -> str:
 
 
 def _cells(summary: RunSummary, differing: dict[str, Any]) -> tuple[str, ...]:
-    status, model = summary.status, summary.model
+    status = summary.status
     metrics = [f"{key} {value:.4f}" for key, value in list(summary.metrics.items())[1 : 1 + _SHOWN_METRICS]]
     return (
         status.run,
-        status.status if status.status == "finished" else f"{status.status}: {status.reason}"[:60],
+        status.status if status.status in ("finished", FORGOTTEN) else _short(f"{status.status}: {status.reason}"),
         str(summary.rows or ""),
-        str(model.get("rounds_taken", "")),
+        str(summary.rounds or ""),
         ", ".join(metrics),
-        ", ".join(f"{key} = {json.dumps(value)}" for key, value in differing.items()),
+        ", ".join(f"no {key}" if value is None else f"{key} = {json.dumps(value)}" for key, value in differing.items()),
     )
+
+
+def _short(reason: str) -> str:
+    """The beginning of a reason, in whole words; `plait show` has all of it."""
+    return textwrap.shorten(plain(reason), _REASON, placeholder=" ...")

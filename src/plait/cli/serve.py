@@ -43,7 +43,8 @@ class _StartsByDefault(TyperGroup):
 app = typer.Typer(
     cls=_StartsByDefault,
     no_args_is_help=True,
-    help="Serve scores over HTTP. `plait serve JOB` starts the service; `plait serve token` says who may ask.",
+    help="Serve scores over HTTP. `plait serve JOB` starts the service, with the options of "
+    "`plait serve start --help`; `plait serve token` says who may ask.",
 )
 
 

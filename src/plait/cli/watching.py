@@ -23,6 +23,16 @@ _ROUND_PAUSE = 0.2  # seconds between two rounds that are shown: as fast as an e
 _FIRST_ROUNDS = 3  # rounds that are always shown: a reader sees at once that something happens
 _SHORT_WAIT = 3.0  # seconds without a connection that are normal: between two phases, and while programs start
 _UNSHOWN = ("address", "fingerprint")  # facts that fill a line and help nobody who reads along
+_SENTENCES = {
+    "joined": "{peer} is connected",
+    "left": "{peer} has left",
+    "refused": "refused {peer}: {reason}",
+    "aligning": "{party}: {blinded:,} of {of:,} ids blinded, {ids a second:,} a second, about {seconds left:,} s left",
+    "request": "{method} {path} of {client}: {status} in {seconds} s, request {request}",
+    "failed": "request {request} failed: {reason}",
+    "http": "{text}",
+}
+"""Events in words; others are shown with their facts."""
 _UNSAID = ("early", PHASE, REPORT)
 """Events that sentences tell already, or that nobody has to know: an early party tries again by itself."""
 _LONG_PAUSE = 15.0  # seconds between two attempts that belong to different waits: thrice the longest pause of a party
@@ -50,7 +60,7 @@ class Terminal(Silent):
             if self._wait.lasts(facts["reason"], time.monotonic(), facts["again"]):
                 self.say(f"waiting for the coordinator: {facts['reason']}")
         elif what not in _UNSAID:
-            self.say(f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k not in _UNSHOWN))
+            self.say(_sentence(what, facts))
 
     def round(self, record: Round) -> None:
         now = time.monotonic()
@@ -75,6 +85,14 @@ def _distance(record: Round) -> str:
     if math.isnan(record.gap):
         return f"residuals {record.primal:.1e} {record.dual:.1e}"
     return f"gap {record.gap:.1e}" if math.isfinite(record.gap) else "no bound yet"
+
+
+def _sentence(what: str, facts: dict[str, Any]) -> str:
+    """An event in words; how often it happened, where it was not the first time."""
+    if what not in _SENTENCES:
+        return f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k not in _UNSHOWN)
+    times = f" (time {facts['times']})" if "times" in facts else ""
+    return _SENTENCES[what].format_map(facts) + times
 
 
 class _Wait:

@@ -96,7 +96,11 @@ def least_memory(rows: int) -> int:
 
 
 def in_words(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.0f} MB"
+    """So many bytes, as a person says it."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1e3:.0f} kB"
 
 
 def free_memory() -> int:

@@ -27,6 +27,7 @@ from typing import BinaryIO
 import numpy as np
 
 from plait._files import make_folder, open_private, sync_folder
+from plait.data.memory import in_words
 from plait.deployment.state import Buffer
 from plait.errors import StorageError
 
@@ -209,11 +210,11 @@ def disk_plan(path: Path, rows: int, vectors: int, precision: str, rounds: int) 
     free = shutil.disk_usage(where).free
     if each * _FEWEST_ROUNDS > free:
         raise StorageError(
-            f"{where} must have room for the journal of a run: {each * _FEWEST_ROUNDS / 1e6:.0f} MB for "
-            f"{_FEWEST_ROUNDS} rounds. Found {free / 1e6:.0f} MB free. Make room, and start again."
+            f"{where} must have room for the journal of a run: {in_words(each * _FEWEST_ROUNDS)} for "
+            f"{_FEWEST_ROUNDS} rounds. Found {in_words(free)} free. Make room, and start again."
         )
-    most = f", at most {each * rounds / 1e9:.2f} GB in {rounds} rounds" if rounds < _UNLIMITED else ""
-    return f"the journal takes {each / 1e6:.2f} MB a round{most}; {free / 1e9:.1f} GB are free; none is left at the end"
+    most = f", at most {in_words(each * rounds)} in {rounds} rounds" if rounds < _UNLIMITED else ""
+    return f"the journal takes {in_words(each)} a round{most}; {in_words(free)} are free; none is left at the end"
 
 
 _FEWEST_ROUNDS = 2  # that must fit onto the disk, or no round is worth beginning

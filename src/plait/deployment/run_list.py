@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plait._names import check_run_start
-from plait.deployment.run_folder import RunFolder, Status
+from plait.deployment.run_folder import COORDINATOR, RunFolder, Status
 from plait.errors import StorageError
 
 FORGOTTEN = "forgotten"
@@ -29,12 +29,19 @@ class RunSummary:
         return self.model.get("rows")
 
     @property
+    def rounds(self) -> int | None:
+        """How many rounds the run took; None where it did not end."""
+        if not (self.path / "history.json").exists():
+            return None
+        return len(RunFolder(self.path).history())
+
+    @property
     def metrics(self) -> Mapping[str, float]:
         return self.model.get("metrics") or {}
 
     def differences(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of this run that are not those of the job as it is now, by dotted name."""
-        now, then = _flat(settings), _flat(self.status.settings)
+        now, then = _flat(_trained_by(settings)), _flat(_trained_by(self.status.settings))
         return {key: then.get(key) for key in sorted({*now, *then}) if now.get(key) != then.get(key)}
 
     def facts(self) -> dict[str, Any]:
@@ -68,6 +75,19 @@ def find(runs: Path, name: str, run: str) -> RunSummary:
     return found[0]
 
 
+def folders_of(runs: Path, run: str, party: str, role: str) -> list[RunSummary]:
+    """What this party keeps of a run: one folder, or the coordinator's and that of the label party's own columns."""
+    paths = [runs / run / name for name in dict.fromkeys((role, party))]
+    return [_summary(RunFolder(path)) for path in paths if (path / "run.json").exists()]
+
+
+def others_of(runs: Path, run: str, party: str, role: str) -> list[str]:
+    """Who else keeps a part of this run in the same folder, as after a simulated run."""
+    found = (path.parent for path in (runs / run).glob("*/run.json"))
+    left = (folder.name for folder in found if RunFolder(folder).status.status != FORGOTTEN)
+    return sorted(name for name in left if name not in (role, party, COORDINATOR))
+
+
 def forget(summary: RunSummary) -> list[str]:
     """Remove weights, model, preparation, rows and checkpoints of a run; returns what was removed.
 
@@ -95,6 +115,11 @@ def _removable(folder: Path) -> Iterator[Path]:
 def _summary(folder: RunFolder) -> RunSummary:
     model = folder.model() if (folder.path / "model.json").exists() else {}
     return RunSummary(folder.status, folder.path, model)
+
+
+def _trained_by(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a run depends on; how new rows are scored may change later."""
+    return {key: value for key, value in settings.items() if key != "scoring"}
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

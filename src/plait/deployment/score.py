@@ -31,7 +31,7 @@ _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
 _AHEAD = 4  # queries under way at once: while one is answered the next ones travel
 _MINUTE = 65.0  # seconds after which a party's allowance of a minute has filled up again, and some more
 _PAUSE = 5.0  # seconds between two tries to begin a batch
-_FAREWELL = 10.0  # seconds for telling the parties that all is scored
+_FAREWELL = 10.0  # seconds for telling the parties that nothing more is asked
 
 
 def trained(job: Job, file: PartyFile, run: str, progress: Progress) -> RunFolder:
@@ -70,14 +70,14 @@ class _Prediction:
 
     @contextmanager
     def hub(self, terms: Terms) -> Iterator[Hub]:
-        """The other parties, connected; told at the end that all is scored."""
+        """The other parties, connected; told at the end that nothing more is asked."""
         hub = Hub(terms, lambda what, **facts: self.progress.event(what, facts))
         try:
             if self.listen is not None and self.remote:
                 hub.open(self.listen.address, self.listen.security)
                 self.progress.say(f"waiting for {', '.join(self.remote)} on {self.listen.address}")
             yield hub
-            hub.finish(Finished(True, "all rows are scored", {}), lambda _: None, _FAREWELL)
+            hub.finish(Finished(True, "all that was asked for is answered", {}), lambda _: None, _FAREWELL)
         except PlaitError as error:
             hub.finish(Finished(False, str(error)[:2000], {}), lambda _: None, _FAREWELL / 2)
             raise

@@ -107,16 +107,16 @@ class PartyStreams:
             else:
                 yield from self._talk(mailbox, session, incoming)
         except Refusal as refusal:
-            self._note_refusal(mailbox.name if mailbox else context.peer(), refusal)
+            self._note_refusal(mailbox.name if mailbox else self._known(context) or context.peer(), refusal)
             yield handshake.encode(refusal.answer)
         except (ProtocolError, StorageError) as error:
             if mailbox is not None and mailbox.seats(session):
                 mailbox.fail(str(error))
             wrong = Refusal(str(error))
-            self._note_refusal(mailbox.name if mailbox else context.peer(), wrong)
+            self._note_refusal(mailbox.name if mailbox else self._known(context) or context.peer(), wrong)
             yield handshake.encode(wrong.answer)
         except _Gone:
-            self._note_some("left", mailbox.name if mailbox else context.peer())
+            self._note_some("left", mailbox.name if mailbox else self._known(context) or context.peer())
         finally:
             watch.close()
             if mailbox is not None:

@@ -92,3 +92,17 @@ def test_a_party_that_waited_long_and_then_joined_may_change_phases_quietly(
     clock.now += 0.5
     terminal.event("disconnected", {"reason": "no program answers at its address yet", "again": True})
     assert capsys.readouterr().out == ""
+
+
+def test_what_happens_is_told_in_sentences(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    terminal.event("joined", {"peer": "shop", "last": 0, "address": "ipv4:1", "fingerprint": "ab12"})
+    terminal.event("left", {"peer": "shop", "times": 2})
+    terminal.event("refused", {"peer": "inn", "reason": "no party of this job"})
+    terminal.event("aligning", {"party": "shop", "blinded": 1000, "of": 2000, "ids a second": 250, "seconds left": 4})
+    assert capsys.readouterr().out.splitlines() == [
+        "shop is connected",
+        "shop has left (time 2)",
+        "refused inn: no party of this job",
+        "shop: 1,000 of 2,000 ids blinded, 250 a second, about 4 s left",
+    ]

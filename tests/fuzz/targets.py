@@ -60,6 +60,8 @@ def _frames() -> tuple[bytes, ...]:
         handshake.Ready(ROWS, "cd" * 32, 4),
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
         handshake.Load("20260101-120000-0a1b2c"),
+        handshake.Query(["a"], "20260101-120000-0a1b2c", "ab" * 32, 7),
+        handshake.Meet(["ab" * 40, "cd"]),
         handshake.Alive(),
         handshake.Prove("ab" * 32),
         handshake.Proof("PEM", "ab"),
@@ -80,6 +82,7 @@ def _queried(data: bytes) -> object:
     law.expect(2, handshake.Query(["a", "b"]))
     law.expect(3, handshake.Load("20260101-120000-0a1b2c"))
     law.expect(4, handshake.Alive())
+    law.expect(5, handshake.Meet([]))
     return law.read(data)
 
 

@@ -30,6 +30,7 @@ def seeds() -> list[bytes]:
         handshake.Ready(ROWS, "cd" * 32, 4),
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
         handshake.Load("20260101-120000-0a1b2c"),
+        handshake.Meet(["ab" * 40, "cd"]),
         handshake.Alive(),
         handshake.Prove("ab" * 32),
         handshake.Proof("PEM", "ab"),

@@ -65,11 +65,19 @@ def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None
 
 
 def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
-    """Say what a prediction shows where training showed sums only; PrivacyError unless the party's file accepts it."""
-    if job.protection is None or job.protection.mode != "sums" or file.name == job.coordinator.name:
+    """Say what a prediction of a protected job shows; PrivacyError unless the party's own file accepts it."""
+    if job.protection is None or file.name == job.coordinator.name:
         return
-    sentence = f"a prediction shows {file.name}'s part of the score of every new row to {job.coordinator.name}"
-    say(f"{file.name}: {sentence}. Only training sums are masked so far")
+    label_party = job.coordinator.name
+    if job.protection.mode == "sums":
+        outside = " and ".join(name for name in job.parties if name != label_party)
+        say(
+            f"{file.name}: a prediction hides {file.name}'s part of every score (experimental, see docs/protection.md)"
+            f": {label_party} learns the sum of the parts of {outside}, and who has no part of a row"
+        )
+        return
+    sentence = f"a prediction shows {file.name}'s part of the score of every new row to {label_party}"
+    say(f'{file.name}: {sentence}. Three organisations can hide it: protection = "sums"')
     if not file.trust.accept_scores_shown:
         raise PrivacyError(
             f"what a party shows unprotected must be accepted in its own file. Found that {sentence}, and no "

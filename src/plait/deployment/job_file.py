@@ -152,7 +152,7 @@ def read_job(path: Path) -> Job:
         settings=table,
         alignment=given.get("alignment"),
         fingerprints=_fingerprints(table, (*parties, given["coordinator"].name), where),
-        scoring=_scoring(given["scoring"], given.get("alignment"), policy, f"{where}: scoring"),
+        scoring=_scoring(given["scoring"], given.get("alignment"), policy, protection, f"{where}: scoring"),
         digest=_digest(table),
         model_digest=_digest(_without_limits(table), "scoring", "fingerprints"),
     )
@@ -273,13 +273,24 @@ def _policy(options: PolicyOptions, parties: tuple[str, ...], loss: Loss, stoppi
     return policy
 
 
-def _scoring(options: ScoringOptions, alignment: AlignmentOptions | None, policy: Policy, where: str) -> ScoringOptions:
+def _scoring(
+    options: ScoringOptions,
+    alignment: AlignmentOptions | None,
+    policy: Policy,
+    protection: Protection | None,
+    where: str,
+) -> ScoringOptions:
     if options.join == "private" and alignment is None:
         raise ConfigError(f'{where}.join = "private" needs the rules by which ids are compared. Add [alignment].')
     if options.missing == "mean" and policy.private:
         raise ConfigError(
             f'{where}.missing = "mean" shows the mean part of a party, which no mechanism protects. Found a private '
             'job. Set missing = "leave out".'
+        )
+    if options.missing == "mean" and protection is not None and protection.mode == "sums":
+        raise ConfigError(
+            f'{where}.missing = "mean" would show the part of one party where the others lack the row. Found it with '
+            'protection = "sums". Set missing = "leave out" or "refuse".'
         )
     return options
 

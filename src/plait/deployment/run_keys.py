@@ -9,7 +9,7 @@ a program that was killed sends the same bytes again, and never another vector u
 """
 
 import secrets
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from plait.deployment.job_file import Job
 from plait.deployment.run_folder import RunFolder
 from plait.errors import StorageError
 from plait.protection.randomness import KEY_BYTES
-from plait.protection.secure_sums import Run
+from plait.protection.secure_sums import Run, Sign, Verify
 from plait.training.party_shield import PartyKeys
 from plait.transports.signatures import has_signed, signed
 from plait.transports.tls import Identity, Security
@@ -44,19 +44,29 @@ def party_keys(folder: RunFolder, job: Job, security: Security | None) -> PartyK
     run = Run(job.digest, folder.path.parent.name)
     if not isinstance(security, Identity):
         return PartyKeys(secret, run, used=used)
-    identity, pins = security, job.fingerprints
+    sign, verify = signing(security, job.fingerprints)
 
-    def sign(data: bytes) -> bytes:
-        """Once: another signature of the same bytes would be another message."""
+    def sign_once(data: bytes) -> bytes:
+        """Another signature of the same bytes would be another message."""
         path = folder.checkpoint / "signature"
         if not path.exists():
-            write_atomically(path, signed(identity, data))
+            write_atomically(path, sign(data))
         return path.read_bytes()
 
-    def verify(name: str, data: bytes, proof: bytes) -> bool:
-        return has_signed(identity, name, data, proof, pins.get(name, ""))
+    return PartyKeys(secret, run, sign_once, verify, used)
 
-    return PartyKeys(secret, run, sign, verify, used)
+
+def signing(security: Security | None, pins: Mapping[str, str]) -> tuple[Sign, Verify]:
+    """How a party signs a masking key and checks those of others; without certificates nothing is signed.
+
+    A key of a party whose fingerprint is pinned must be signed by the key with that one.
+    """
+    if not isinstance(security, Identity):
+        return lambda data: b"", lambda name, data, proof: proof == b""
+    return (
+        lambda data: signed(security, data),
+        lambda name, data, proof: has_signed(security, name, data, proof, pins.get(name, "")),
+    )
 
 
 class UsedMasks(MutableMapping[str, bytes]):

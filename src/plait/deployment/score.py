@@ -15,10 +15,11 @@ from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
 from plait.deployment.local_data import read_new_rows
+from plait.deployment.masked_scores import MaskedParties, is_over, limited, masks_scores, unmasked
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
 from plait.deployment.score_party import new_rows_file, say_remarks
-from plait.deployment.scorer import LIMIT_REACHED, PREDICT, Scorer
+from plait.deployment.scorer import PREDICT, Scorer
 from plait.errors import InputError, MissingPartyError, PlaitError, StorageError
 from plait.messages import Share
 from plait.privacy.policy import check_covered
@@ -150,6 +151,8 @@ def _parts(
             scorer.close()
         parts[party.name] = found if mine else question.spread(found)
     with prediction.hub(prediction.terms("" if common is None else common.alignment)) as hub:
+        if masks_scores(prediction.job) and hub.by_id:
+            return parts | _totals(prediction, hub, sent, question)
         for name, mailbox in hub.by_id.items():
             with ThreadPoolExecutor(_AHEAD) as pool:
                 answers = pool.map(lambda query, mailbox=mailbox: _ask(hub, mailbox, query, prediction.progress), sent)
@@ -157,12 +160,40 @@ def _parts(
     return parts
 
 
+def _totals(prediction: _Prediction, hub: Hub, sent: Sequence[Query], question: Question) -> dict[str, Share]:
+    """What can be read of the other parties' masked parts: the totals, in the place of one of them."""
+    masked = MaskedParties(hub.by_id)
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        found = list(pool.map(lambda query: _ask_masked(hub, masked, query, prediction.progress), sent))
+    return {name: question.spread(_joined([answer[name] for answer in found])) for name in hub.by_id}
+
+
+def _ask_masked(hub: Hub, masked: MaskedParties, asked: Query, progress: Progress) -> dict[str, Share]:
+    """All parties' answers to one query, under masks of its own; where one was away, all are asked again."""
+    while True:
+        hub.wait_for_all(lambda absent, again: None)
+        try:
+            query = masked.query(asked.ids, asked.run)
+            waiting = {name: mailbox.ask(query) for name, mailbox in hub.by_id.items()}
+            shares = {name: future.result() for name, future in waiting.items()}
+            late = [name for name, share in shares.items() if limited(share)]  # they have masked nothing yet
+            shares |= {name: _ask(hub, hub.by_id[name], query, progress, again=False) for name in late}
+        except MissingPartyError:
+            continue
+        if is_over(shares):
+            masked.forget(query)
+        elif any(limited(share) for share in shares.values()):
+            return {name: Share(0, np.zeros(len(asked.ids)), share.scalars) for name, share in shares.items()}
+        else:
+            return unmasked(shares)
+
+
 def _queries(ids: Sequence[str], run: str) -> list[Query]:
     return [Query(list(ids[i : i + _CHUNK]), run) for i in range(0, len(ids), _CHUNK)]
 
 
-def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress) -> Share:
-    """One party's answer; it is asked again when it was away, until the job's patience ends.
+def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress, again: bool = True) -> Share:
+    """One party's answer; where it may be asked `again`, it is when it was away, until the job's patience ends.
 
     A batch that begins while the party's allowance of this minute is used up waits for the next one.
     """
@@ -172,8 +203,10 @@ def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress) -> S
         try:
             share = mailbox.ask(query).result()
         except MissingPartyError:
-            continue
-        if not (share.scalars == LIMIT_REACHED).any() or time.monotonic() > give_up:
+            if again:
+                continue
+            raise
+        if not limited(share) or time.monotonic() > give_up:
             return share
         progress.say(f"{mailbox.name} has given all scores of this minute (trust.max_queries in its file): waiting")
         time.sleep(_PAUSE)

@@ -10,11 +10,14 @@ from plait.deployment.consent import check_scoring_consent
 from plait.deployment.endpoints import Dial, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import need_phase
+from plait.deployment.masked_scores import masks_scores
 from plait.deployment.party_privacy import discreet
 from plait.deployment.progress import Progress
+from plait.deployment.run_keys import signing
 from plait.deployment.scorer import SERVE, Scorer, Scorers
 from plait.errors import ConfigError, PlaitError, TransportError
 from plait.privacy.policy import check_covered
+from plait.protection.score_masks import ScoreMasks
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
 from plait.transports.participant import Participant
 
@@ -25,7 +28,7 @@ def help_score(
     """A party's part in `predict`, or in a prediction service until that ends."""
     check_covered(job.policy.uncovered(job.parties))
     check_scoring_consent(job, file, progress.say)
-    side = _PartySide(job, file, new_rows_file(file, rows), purpose, progress, consent)
+    side = _PartySide(job, file, new_rows_file(file, rows), purpose, progress, consent, score_masks(job, file, dial))
     connection = link(job, dial, lambda w, **f: progress.event(w, f))
     connection.discreet = discreet(job, file.name)
     hello = Hello(PROTOCOL, __version__, file.name, job.digest, purpose)
@@ -46,8 +49,16 @@ class _PartySide:
     """What a party opens while it scores: an alignment of its new rows, and its models."""
 
     def __init__(
-        self, job: Job, file: PartyFile, rows: str, purpose: str, progress: Progress, consent: Consent
+        self,
+        job: Job,
+        file: PartyFile,
+        rows: str,
+        purpose: str,
+        progress: Progress,
+        consent: Consent,
+        masks: ScoreMasks | None = None,
     ) -> None:
+        self._masks = masks
         self._job, self._file, self._rows, self._purpose, self._progress = job, file, rows, purpose, progress
         self._opened: dict[str, Scorer | Scorers] = {}
         self._alignment: PartyAlignment | None = None
@@ -61,6 +72,8 @@ class _PartySide:
         need_phase(welcome, self._purpose, *([] if self._joined is None else [ALIGN]))
         if self._joined is not None and welcome.phase == ALIGN:
             return self._joined.join(welcome)
+        if self._masks is not None:
+            self._masks.join(welcome.key)
         key = welcome.alignment if self._purpose == SERVE else f"{welcome.run} {welcome.key}"
         if key not in self._opened:
             self.close()
@@ -76,7 +89,7 @@ class _PartySide:
         common = None if self._alignment is None else self._alignment.order(welcome.alignment).ids
 
         def scorer(run: str) -> Scorer:
-            made = Scorer(self._job, self._file, run, welcome.key, self._rows, self._purpose, common)
+            made = Scorer(self._job, self._file, run, welcome.key, self._rows, self._purpose, common, self._masks)
             say_remarks(made, self._file.name, self._progress)
             return made
 
@@ -106,6 +119,15 @@ class _PartySide:
         for scorer in self._opened.values():
             scorer.close()
         self._opened.clear()
+
+
+def score_masks(job: Job, file: PartyFile, dial: Dial) -> ScoreMasks | None:
+    """What masks this party's parts, under keys that its certificate signs; None where the job masks nothing."""
+    if not masks_scores(job):
+        return None
+    group = [name for name in job.parties if name != job.coordinator.name]
+    sign, verify = signing(dial.security, job.fingerprints)
+    return ScoreMasks(job.digest, file.name, group, sign, verify)
 
 
 def new_rows_file(party: PartyFile, rows: str) -> str:

@@ -1,23 +1,22 @@
 """A party's side of scoring: its part D_m x_m of new rows, within its limits."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from plait._names import check_run
 from plait._types import Array
 from plait.alignment.ids import normal_id
 from plait.data import preparation
-from plait.data.tables import Table, keyed_digest
+from plait.data.tables import keyed_digest
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
-from plait.deployment.local_data import Rows, load_ids, prepare_rows, read_new_rows, read_training_rows
+from plait.deployment.local_data import Rows, prepare_rows, read_new_rows
 from plait.deployment.message_log import AuditLog
+from plait.deployment.part_scores import PartScores, rows_of_ids, trained_on
 from plait.deployment.party_privacy import guaranteed
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score_limits import ScoreLimits
@@ -25,11 +24,17 @@ from plait.errors import InputError, ProtocolError, StorageError
 from plait.messages import Broadcast, Share
 from plait.privacy.policy import check_covered
 from plait.problem.features import clip_rows
+from plait.protection.score_masks import ScoreMasks
+from plait.protection.secure_sums import WIDE
 from plait.transports.handshake import Finished, Query, Ready
+from plait.transports.law import MASKED_WORDS
 from plait.transports.participant import AnswersNothing
+
+assert MASKED_WORDS == WIDE  # the law counts the words that are sent
 
 PREDICT, SERVE = "predict", "serve"
 LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up
+MEETING_OVER = -2.0  # stands there where the keys of this query's masks are gone: the parties must meet anew
 
 
 class Scorer(AnswersNothing):
@@ -49,6 +54,8 @@ class Scorer(AnswersNothing):
         A batch, or a service ("serve").
     common : sequence of str, default=None
         The ids of the rows that all parties hold, where they were joined privately: no other row is scored.
+    masks : ScoreMasks, default=None
+        Where parts leave masked.
     """
 
     def __init__(
@@ -60,7 +67,9 @@ class Scorer(AnswersNothing):
         rows_file: str,
         purpose: str = PREDICT,
         common: Sequence[str] | None = None,
+        masks: ScoreMasks | None = None,
     ) -> None:
+        self._masks = masks
         self.agreement = SERVICE if purpose == SERVE else PREDICTION
         check_covered([n for n in job.policy.uncovered(job.parties) if n == file.name])
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
@@ -85,18 +94,18 @@ class Scorer(AnswersNothing):
             folder.release()
             raise
 
-    def _read(self) -> "_Parts":
+    def _read(self) -> "PartScores":
         """The party's part of every row in its file, as the file is now."""
         file, name = self._file, self._rows_file
         columns, weights, clip, *_ = self._folder.weights()
         table = read_new_rows(self._job, file, name).table
-        table = table if self._common is None else _of_ids(file, table, self._common)
+        table = table if self._common is None else rows_of_ids(file, table, self._common)
         rows = prepare_rows(file, table, preparation.load(self._folder.path))
         if rows.columns != columns:
             raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {name}.")
         part = np.round(clip_rows(rows.matrix, clip) @ weights, file.trust.score_decimals)
-        given = ~_trained(self._job, file, rows, self._private)
-        return _Parts(rows, part, given, {text: i for i, text in enumerate(rows.ids)})
+        given = ~trained_on(self._job, file, rows, self._private)
+        return PartScores(rows, part, given, {text: i for i, text in enumerate(rows.ids)})
 
     def refresh(self) -> None:
         """Read the rows again: the file has changed.  Queries that are under way are answered from either."""
@@ -139,12 +148,47 @@ class Scorer(AnswersNothing):
             raise ProtocolError(
                 "the parties have agreed on a private join. Found a query before it. Nothing was scored."
             )
+        for query in queries:
+            self._need_masked(query)
         asked = [[self._normal(text) for text in query.ids] for query in queries]
-        masks = self._limits.take(self._run, *asked)
-        shares = [self._looked_up(ids, allowed) for ids, allowed in zip(asked, masks, strict=True)]
+        taken = self._limits.take(self._run, *asked)
+        plain = [self._looked_up(ids, allowed) for ids, allowed in zip(asked, taken, strict=True)]
+        shares = [self._masked(query, share) for query, share in zip(queries, plain, strict=True)]
         given = sum(int((share.scalars == 0).sum()) for share in shares)
-        self._audit.note("scored", rows=given, queries=len(queries), refused=sum(mask is None for mask in masks))
+        self._audit.note("scored", rows=given, queries=len(queries), refused=sum(found is None for found in taken))
         return shares
+
+    def _need_masked(self, query: Query) -> None:
+        if bool(query.meeting) != (self._masks is not None):
+            found = "one without" if self._masks is not None else "one"
+            raise ProtocolError(
+                f'a query must be under masks where the job has protection = "sums", and only there. Found {found}. '
+                "Nothing was scored. The coordinator has another job file, or is not honest."
+            )
+
+    def _masked(self, query: Query, share: Share) -> Share:
+        """The share as it leaves: its parts masked, its marks as they are."""
+        if self._masks is None:
+            return share
+        assert share.vector is not None
+        words = np.zeros(WIDE * len(query.ids), dtype=np.uint64)
+        if not (share.scalars == LIMIT_REACHED).any():  # then nothing is given, and nothing is masked
+            masked = self._masks.mask(
+                query.meeting, query.number, self._run, query.ids, share.vector, share.scalars == 0
+            )
+            if masked is None:
+                return Share(0, cast(Array, words), np.full(len(query.ids), MEETING_OVER))
+            words = masked
+        return Share(0, cast(Array, words), share.scalars)
+
+    def meet(self, keys: Sequence[str]) -> list[str]:
+        """A new masking key where none are given; else use these."""
+        if self._masks is None:
+            raise ProtocolError(
+                'masking keys go with protection = "sums". Found a request for one in another job. Nothing was scored.'
+            )
+        self._audit.note("the parties met" if keys else "masking key made")
+        return self._masks.answer(keys)
 
     def _looked_up(self, ids: Sequence[str], allowed: NDArray[np.bool_] | None) -> Share:
         if allowed is None:
@@ -171,22 +215,13 @@ class Scorer(AnswersNothing):
         self._folder.release()
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Rows, their rounded parts (N,), which of them may be scored (N,), and where each id stands."""
-
-    rows: Rows
-    part: Array
-    given: NDArray[np.bool_]
-    place: Mapping[str, int]
-
-
 class Scorers(AnswersNothing):
     """A party's models in a service: the one that is used, and the one before it until nobody asks for it."""
 
     agreement = SERVICE
 
     def __init__(self, make: Callable[[str], Scorer], run: str) -> None:
+        """All that `make` makes share their masks."""
         self._make = make
         self._run = run
         self._scorers = {run: make(run)}
@@ -221,6 +256,11 @@ class Scorers(AnswersNothing):
                 self._scorers.pop(old).close()
             self._run = run
 
+    def meet(self, keys: Sequence[str]) -> list[str]:
+        """A new masking key where none are given; else use these."""
+        with self._changing:
+            return self._scorers[self._run].meet(keys)
+
     def refresh(self) -> None:
         """Read the rows of every model again."""
         with self._changing:
@@ -240,34 +280,3 @@ class Scorers(AnswersNothing):
             for scorer in self._scorers.values():
                 scorer.close()
             self._scorers.clear()
-
-
-def _dense_rows(matrix: Any) -> Iterator[Array]:
-    """The rows of a matrix (N, d), dense or CSR, one after another."""
-    for i in range(matrix.shape[0]):
-        yield np.asarray(matrix[[i]].todense() if sp.issparse(matrix) else matrix[i]).ravel()
-
-
-def _of_ids(file: PartyFile, table: Table, ids: Sequence[str]) -> Table:
-    """The rows of these ids, in their order."""
-    place = {text: i for i, text in enumerate(table.ids)}
-    lost = sum(text not in place for text in ids)
-    if lost:
-        raise InputError(
-            f"the new rows of {file.name!r} must hold the ids that were joined. Found {lost} of {len(ids)} missing. "
-            "Join them again: the label party starts its program once more, with --refresh."
-        )
-    return table.pick(np.array([place[text] for text in ids], dtype=np.int64), tuple(ids))
-
-
-def _trained(job: Job, file: PartyFile, rows: Rows, private: bool) -> NDArray[np.bool_]:
-    """Which of the rows (N,) were there for training, by id, or by what they hold where there are no ids."""
-    if file.trust.score_training_rows and not private:
-        return np.zeros(len(rows.ids), dtype=np.bool_)
-    if file.data.id:
-        texts = read_training_rows(file).ids if job.alignment is None else load_ids(job, file).texts
-        known = {text.strip().casefold() for text in texts}
-        return np.array([text.strip().casefold() in known for text in rows.ids], dtype=np.bool_)
-    table = read_training_rows(file)
-    seen = {row.tobytes() for row in _dense_rows(prepare_rows(file, table, rows.prepared).matrix)}
-    return np.array([row.tobytes() in seen for row in _dense_rows(rows.matrix)], dtype=np.bool_)

@@ -7,6 +7,7 @@
     inner_product  the two sides of the encrypted gradient
     messages       the bytes of its three messages, parsed strictly
     secure_sums    pairwise masks in Z_2^64
+    score_masks    masked parts of the scores of new rows
     leverage       what D^T g tells about one label, and the limits that follow
     blind          the arithmetic of a third machine that sees only shuffled, sign-flipped numbers
 

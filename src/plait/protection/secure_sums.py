@@ -107,9 +107,13 @@ class MaskingParty:
         self._shared: dict[str, bytes] = {}
         self._used = {} if used is None else used
 
+    @property
+    def public_key(self) -> bytes:
+        return self._private.public_key().public_bytes_raw()
+
     def announce(self, sign: Sign) -> Announcement:
         """This party's public key, signed."""
-        public = self._private.public_key().public_bytes_raw()
+        public = self.public_key
         return Announcement(self.run, self.name, public, sign(announced_bytes(self.run, self.name, public)))
 
     def meet(self, announced: Iterable[Announcement], verify: Verify) -> None:
@@ -193,6 +197,13 @@ def from_wide(words: Words) -> Array:
     for part, bits in zip(reversed(parts), reversed(_WIDE_BITS), strict=True):  # the smallest first
         found = found + np.ldexp(part.astype(np.float64), -bits)
     return found
+
+
+def in_range(words: Words, parties: int) -> bool:
+    """Whether words (WIDE, k) can be the sum of so many parties' scalars: random words are not, but once in 2^60."""
+    rest = words.view(np.int64)[1:]  # of a scalar, each word after the first is at most half a unit of the one before
+    largest = np.array([2.0 ** (b - a - 1) for a, b in itertools.pairwise(_WIDE_BITS)])[:, None] * parties
+    return bool((np.abs(rest.astype(np.float64)) <= largest).all())
 
 
 def total(shares: Sequence[Words]) -> Words:

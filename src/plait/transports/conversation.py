@@ -23,6 +23,7 @@ from plait.transports.handshake import (
     Finished,
     Hello,
     Load,
+    Meet,
     Proof,
     Prove,
     Query,
@@ -122,6 +123,8 @@ class Conversation:
             self._queries.ask(item).add_done_callback(lambda answer: self._looked_up(seq, answer))
         elif isinstance(item, Load):
             threading.Thread(target=self._load, args=(item, seq, participant), name="plait-load", daemon=True).start()
+        elif isinstance(item, Meet):
+            self._meet(item, seq, participant)
         else:
             self._compute(request, participant)
 
@@ -143,6 +146,14 @@ class Conversation:
             problem = self._words(error)
         with contextlib.suppress(Again):
             self._say.put([handshake.encode(Load(load.run, problem), seq)])
+
+    def _meet(self, meet: Meet, seq: int, participant: Participant) -> None:
+        try:
+            answer = Meet(participant.meet(meet.keys))
+        except PlaitError as error:
+            self._give_up(self._words(error))
+            raise
+        self._say.put([handshake.encode(answer, seq)])
 
     def _end_with(self, error: PlaitError) -> None:
         if self._failure is None:

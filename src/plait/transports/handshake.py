@@ -21,13 +21,14 @@ from plait._names import LONGEST_TEXT, check_name, check_run, is_hex, is_run, pl
 from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
 PHASES = ("fit", "align", "predict", "serve", "check")
 """All that a party and a coordinator can be there for."""
 DIGEST_BYTES, KEY_BYTES = 32, 32  # SHA-256 of a job and of ids; the key under which ids are digested
 MOST_IDS, LONGEST_ID = 1024, 512  # of one query: ids, and characters of an id; together they fit into one frame
+MOST_KEYS, LONGEST_KEY = 128, 4096  # of one meeting: announced keys, and bytes of a key with its certificate
 _LONGEST_PROOF = 8192  # characters of a certificate in PEM: several times as many as it has
 _LONGEST_VERSION = 40  # characters of a package version
 _MOST_DETAILS, _DEEPEST = 100_000, 4  # values in the details of an end, and how deep they may be nested
@@ -133,18 +134,23 @@ class Refused:
 class Query:
     """The rows that the coordinator wants scores for, by id, and the run whose model scores them.
 
-    Several queries may be under way at once.  An empty run stands for the one that the Welcome named.
+    Several queries may be under way at once.  An empty run stands for the one that the Welcome named.  Where parts are
+    masked, `meeting` names the keys that are used, and no two queries under them have the same number.
     """
 
     ids: list[str]
     run: str = ""
+    meeting: str = ""
+    number: int = 0
 
     def __post_init__(self) -> None:
         _need(self.run == "" or is_run(self.run), "a query names a run.", self.run)
+        _need(self.meeting == "" or is_hex(self.meeting, KEY_BYTES), "a meeting has a digest.", self.meeting)
+        _need(self.number >= 0, "queries are counted from 0.", self.number)
         _need(1 <= len(self.ids) <= MOST_IDS, f"a query asks for 1 to {MOST_IDS} ids.", len(self.ids))
         longest = max(map(len, self.ids))
         _need(longest <= LONGEST_ID, f"an id has at most {LONGEST_ID} characters.", longest)
-        _need(sum(map(_encoded, self.ids)) <= CHUNK_BYTES - 100, "a query fits into one frame.", len(self.ids))
+        _need(sum(map(_encoded, self.ids)) <= CHUNK_BYTES - 250, "a query fits into one frame.", len(self.ids))
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,22 @@ class Load:
     def __post_init__(self) -> None:
         check_run(self.run)
         object.__setattr__(self, "problem", plain(self.problem))
+
+
+@dataclass(frozen=True)
+class Meet:
+    """Parties that mask their parts of scores meet: the coordinator hands out their keys (hexadecimal).
+
+    Asked without keys, a party makes a new one and answers with it.  Asked with the keys of all, it answers with none.
+    """
+
+    keys: list[str]
+
+    def __post_init__(self) -> None:
+        _need(len(self.keys) <= MOST_KEYS, f"at most {MOST_KEYS} parties meet.", len(self.keys))
+        longest = max(map(len, self.keys), default=0)
+        _need(longest <= 2 * LONGEST_KEY, f"a key has at most {LONGEST_KEY} bytes.", longest)
+        _need(all(is_hex(key, len(key) // 2) for key in self.keys), "keys are hexadecimal.", len(self.keys))
 
 
 @dataclass(frozen=True)
@@ -205,9 +227,9 @@ def _encoded(text: str) -> int:
     return 3 + (2 * len(text) if text.isascii() and text.isprintable() else 12 * len(text))
 
 
-Control: TypeAlias = Hello | Prove | Proof | Welcome | Ready | Refused | Query | Load | Alive | Finished
+Control: TypeAlias = Hello | Prove | Proof | Welcome | Ready | Refused | Query | Load | Meet | Alive | Finished
 _TYPES: dict[str, type[Control]] = {
-    t.__name__: t for t in (Hello, Prove, Proof, Welcome, Ready, Refused, Query, Load, Alive, Finished)
+    t.__name__: t for t in (Hello, Prove, Proof, Welcome, Ready, Refused, Query, Load, Meet, Alive, Finished)
 }
 
 

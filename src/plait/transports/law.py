@@ -10,6 +10,7 @@ Everything else is a ProtocolError, before it is computed with, stored, or logge
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from plait.errors import ProtocolError
 from plait.messages import LARGEST, MOST_SCALARS, NO_BOUND, Broadcast, Form, Message, Parcel, Share
 from plait.transports import handshake
 from plait.transports.frames import Assembler, Frame, Kind, Numbered, unpack, unpack_parcel
-from plait.transports.handshake import Alive, Finished, Load, Query, Refused
+from plait.transports.handshake import Alive, Finished, Load, Meet, Query, Refused
 from plait.transports.mailbox import Answer, Ask
 
 PARCELS = ("announce", "begin", "give", "take", "propose", "trace", "check")
@@ -31,6 +32,9 @@ TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int1
 """Every number format, and the type of a vector that travels in it."""
 WORDS = np.dtype(np.uint64)
 """The type of a vector that is encrypted or masked."""
+MASKED_WORDS = 4  # 64-bit words of a masked part of a score: any double, without rounding
+Asked: TypeAlias = Query | Load | Meet | Alive
+"""What may be asked while scores are given."""
 
 
 NOTHING = Form()
@@ -58,7 +62,7 @@ class Request:
     """A numbered question of the coordinator, and the number of the broadcast that it says came before."""
 
     seq: int
-    item: Broadcast | Query | Load | Alive | Parcel
+    item: Broadcast | Asked | Parcel
     before: int = 0
 
 
@@ -86,7 +90,7 @@ class PartyLaw:
         said = handshake.decode(frame)
         if isinstance(said, Finished | Refused):
             return said
-        if isinstance(said, Query | Load | Alive) and self._agreed.purpose in BY_ID:
+        if isinstance(said, Query | Load | Meet | Alive) and self._agreed.purpose in BY_ID:
             return Request(frame.seq, said)
         raise ProtocolError(
             f"the coordinator must ask or end here, and this party is here to {self._agreed.purpose}. Found "
@@ -174,14 +178,14 @@ class QueryLaw:
 
     def __init__(self, party: str) -> None:
         self._party = party
-        self._asked: dict[int, Query | Load | Alive] = {}
+        self._asked: dict[int, Asked] = {}
         self._assembler: Assembler | None = None
 
-    def expect(self, seq: int, item: Query | Load | Alive) -> None:
+    def expect(self, seq: int, item: Asked) -> None:
         """One more question is under way."""
         self._asked[seq] = item
 
-    def read(self, data: bytes) -> tuple[int, Share | Load | Alive] | Finished | None:
+    def read(self, data: bytes) -> tuple[int, Share | Load | Meet | Alive] | Finished | None:
         """An answer and the number of its question, or how the party ended; None while an answer is not complete."""
         frame = unpack(data)
         if frame.kind is Kind.CONTROL:
@@ -189,28 +193,36 @@ class QueryLaw:
             if isinstance(said, Finished):
                 return said
             self._need_answer(frame, said)
-            assert isinstance(said, Load | Alive)
+            assert isinstance(said, Load | Meet | Alive)
             del self._asked[frame.seq]
             return frame.seq, said
         asked = self._asked.get(frame.seq)
         if not isinstance(asked, Query):
             raise ProtocolError(f"party {self._party!r} must answer a query. Found an answer to {frame.seq}.")
-        count = len(asked.ids)
-        self._assembler = self._assembler or Assembler(Kind.SHARE, count)
+        form = _parts_of(asked)
+        self._assembler = self._assembler or Assembler(Kind.SHARE, *form.lengths, *form.words)
         share = self._assembler.share(frame)
         if share is None:
             return None
         self._assembler = None
         who = f"the share of party {self._party!r}"
-        need_form(share, Form(frozenset({count}), frozenset({count}), vector=True), "float64", who)
+        need_form(share, form, "float64", who)
         del self._asked[frame.seq]
         return frame.seq, share
 
     def _need_answer(self, frame: Frame, said: handshake.Control) -> None:
         asked = self._asked.get(frame.seq)
-        fits = type(said) is type(asked) and isinstance(said, Load | Alive)
+        fits = type(said) is type(asked) and isinstance(said, Load | Meet | Alive)
         if not fits or (isinstance(said, Load) and isinstance(asked, Load) and said.run != asked.run):
             raise ProtocolError(f"party {self._party!r} must answer what is asked. Found {type(said).__name__}.")
+
+
+def _parts_of(query: Query) -> Form:
+    """What a query is answered with: a part and a mark for each id; masked where the parties have met."""
+    count = frozenset({len(query.ids)})
+    if query.meeting:
+        return Form(scalars=count, vector=True, words=frozenset({MASKED_WORDS * len(query.ids)}))
+    return Form(count, count, vector=True)
 
 
 def need_form(message: Message, form: Form, precision: str, who: str) -> None:

@@ -34,6 +34,10 @@ class Participant(Protocol):
         """Have the model of another run ready for queries that name it."""
         ...
 
+    def meet(self, keys: Sequence[str]) -> list[str]:
+        """A new masking key where none are given; else use these, and answer with none."""
+        ...
+
     def receive(self, parcel: Parcel) -> Parcel:
         """The answer to a parcel of the alignment."""
         ...
@@ -61,6 +65,9 @@ class AnswersNothing:
 
     def load(self, run: str) -> None:
         raise _unexpected(f"a request for run {run}")
+
+    def meet(self, keys: Sequence[str]) -> list[str]:
+        raise _unexpected("masking keys")
 
     def receive(self, parcel: Parcel) -> Parcel:
         raise _unexpected(f"a parcel, {parcel.what!r}")

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from plait.errors import MissingPartyError, PlaitError
 from plait.messages import Share
-from plait.transports.handshake import Alive, Finished, Load, Query
+from plait.transports.handshake import Alive, Finished, Load, Meet, Query
 from plait.transports.mailbox import Mailbox
 
 BEAT = 0.2  # seconds between signs of life: four fit into the time after which a party counts as away
@@ -33,8 +33,10 @@ class QueryMailbox(Mailbox):
         """What the party said when it left, where it said something."""
         self._silence = silence
         self._number = 0
-        self._waiting: deque[tuple[int, Query | Load | Alive]] = deque()
-        self._under_way: dict[int, Future[Share] | Future[Load]] = {}
+        self._waiting: deque[tuple[int, Query | Load | Meet | Alive]] = deque()
+        self._under_way: dict[int, Future[Share] | Future[Load] | Future[Meet]] = {}
+        self.arrivals = 0
+        """How often the party has come: after each time it may be another program, which knows nothing of before."""
         self._beat = 0.0
 
     @property
@@ -54,7 +56,13 @@ class QueryMailbox(Mailbox):
         self._send(Load(run), future)
         return future
 
-    def _send(self, item: Query | Load, future: "Future[Share] | Future[Load]") -> None:
+    def meet(self, keys: list[str]) -> "Future[Meet]":
+        """Ask the party for a new masking key, or tell it the keys of all."""
+        future: Future[Meet] = Future()
+        self._send(Meet(keys), future)
+        return future
+
+    def _send(self, item: Query | Load | Meet, future: "Future[Share] | Future[Load] | Future[Meet]") -> None:
         with self.changed:
             if not self.present:
                 raise self.away()
@@ -70,6 +78,7 @@ class QueryMailbox(Mailbox):
     def sit(self, session: object, last: int) -> None:
         super().sit(session, last)
         self.problem = ""
+        self.arrivals += 1
 
     def leave(self, session: object) -> None:
         with self.changed:
@@ -86,7 +95,7 @@ class QueryMailbox(Mailbox):
         """The party cannot go on; another program of it may."""
         self.problem = reason
 
-    def next_question(self, session: object) -> tuple[int, Query | Load | Alive] | Finished | None:
+    def next_question(self, session: object) -> tuple[int, Query | Load | Meet | Alive] | Finished | None:
         """Wait for something to say in this session; a sign of life is asked for between queries."""
         with self.changed:
             while self._session is session:
@@ -107,7 +116,7 @@ class QueryMailbox(Mailbox):
         with self.changed:
             self.changed.wait_for(lambda: self._session is not session, _FAREWELL)
 
-    def hear(self, seq: int, answer: Share | Load | Alive) -> None:
+    def hear(self, seq: int, answer: Share | Load | Meet | Alive) -> None:
         """An answer has come."""
         self.seen = time.monotonic()
         with self.changed:

@@ -10,7 +10,7 @@ from plait.errors import MissingPartyError, PrivacyError, ProtocolError
 from plait.messages import Share
 from plait.transports import handshake
 from plait.transports.frames import frames
-from plait.transports.handshake import Alive, Finished, Load, Query
+from plait.transports.handshake import Alive, Finished, Load, Meet, Query
 from plait.transports.law import QueryLaw
 from plait.transports.queries import QueryMailbox, QueryQueue
 
@@ -108,6 +108,14 @@ def test_the_law_takes_answers_to_what_was_asked_and_nothing_else() -> None:
     ):
         with pytest.raises(ProtocolError):
             law.read(wrong)
+    law.expect(6, Meet([]))
+    assert law.read(handshake.encode(Meet(["ab"]), 6)) == (6, Meet(["ab"]))
+    law.expect(7, Query(["a", "b"], RUN, "ab" * 32, 1))
+    with pytest.raises(ProtocolError):  # parts in the clear where masked ones were asked for
+        law.read(next(iter(frames(share(1.0, 2.0), 7))))
+    law.expect(8, Query(["a", "b"], RUN, "ab" * 32, 1))
+    masked = Share(0, np.arange(8, dtype=np.uint64), np.zeros(2))  # type: ignore[arg-type]
+    assert isinstance(law.read(next(iter(frames(masked, 8)))), tuple)
     law.expect(4, Query(["a", "b"]))
     with pytest.raises(ProtocolError):
         law.read(next(iter(frames(share(1.0, 2.0, 3.0), 4))))

@@ -14,8 +14,9 @@ from scipy.special import expit
 from plait.deployment.common_rows import CommonRows, Question
 from plait.deployment.job_file import Job
 from plait.deployment.joint_scores import add_up
+from plait.deployment.masked_scores import MaskedParties, is_over, limited, masks_scores, unmasked
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.scorer import LIMIT_REACHED, Scorers
+from plait.deployment.scorer import Scorers
 from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
 from plait.errors import ProtocolError, TransportError
 from plait.messages import Share
@@ -24,6 +25,7 @@ from plait.transports.queries import QueryMailbox, QueryQueue
 from plait.transports.server import Hub
 
 _LONGEST_QUERY = 20.0  # seconds that a party which shows signs of life may take for one query
+_MEETINGS = 3  # times that parties meet for one request: one may come anew while it is answered
 _LONGEST_LOAD = 600.0  # seconds that parties may take to read their rows for another run
 
 
@@ -76,6 +78,7 @@ class Panel:
         self._decimals = decimals
         self._silence = silence
         self._common = common
+        self._masked = MaskedParties(hub.by_id) if masks_scores(job) and hub.by_id else None
         self._queues = {name: QueryQueue(scorers.look_up) for name, scorers in local.items()}
 
     @property
@@ -99,10 +102,34 @@ class Panel:
             own, query = Query(ids, model.run), Query(list(question.ids), model.run)
         except ProtocolError as error:
             raise HttpRefusal(HTTPStatus.BAD_REQUEST, str(error)) from None
-        asked = {name: self._ask(name, own if name in self._local else query) for name in self._job.parties}
-        shares = {name: await self._answer(name, future) for name, future in asked.items()}
+        shares = await self._answers(own, query)
         shares = {n: share if n in self._local else question.spread(share) for n, share in shares.items()}
         return RowScores(model.run, self._combined(model, ids, shares, question.absent))
+
+    async def _answers(self, own: Query, query: Query) -> dict[str, Share]:
+        """Every party's part; of masked ones what can be read: totals, in the place of one of them."""
+        for _ in range(_MEETINGS):
+            if self._masked is not None:
+                query = await self._masked_query(query)
+            asked = {name: self._ask(name, own if name in self._local else query) for name in self._job.parties}
+            shares = {name: await self._answer(name, future) for name, future in asked.items()}
+            others = {name: share for name, share in shares.items() if name not in self._local}
+            if self._masked is None or any(limited(share) for share in others.values()):
+                return shares
+            if not is_over(others):
+                return shares | unmasked(others)
+            self._masked.forget(query)
+        raise away(*(name for name in self._job.parties if name not in self._local))
+
+    async def _masked_query(self, query: Query) -> Query:
+        """The same query under masks of its own; where a party has come anew, all meet first."""
+        assert self._masked is not None
+        try:
+            if self._masked.met:
+                return self._masked.query(query.ids, query.run)
+            return await asyncio.to_thread(self._masked.query, query.ids, query.run)
+        except (TransportError, TimeoutError):
+            raise away(*self._hub.by_id) from None
 
     async def load(self, folder: RunFolder) -> None:
         """Use another run from now on; requests that are under way end with the one before it."""
@@ -154,11 +181,8 @@ class Panel:
     def _combined(
         self, model: ServedModel, ids: Sequence[str], shares: dict[str, Share], absent: NDArray[np.bool_]
     ) -> list[RowScore]:
-        limited = [name for name, share in shares.items() if (share.scalars == LIMIT_REACHED).any()]
-        if limited:
-            raise HttpRefusal(
-                HTTPStatus.TOO_MANY_REQUESTS, f"the limit of {_named(limited)} is reached. Wait.", *limited
-            )
+        if full := [name for name, share in shares.items() if limited(share)]:
+            raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, f"the limit of {_named(full)} is reached. Wait.", *full)
         total, missing = add_up(self._job, model.intercept, shares, absent)
         return [self._shown(name, value, list(lost)) for name, value, lost in zip(ids, total, missing, strict=True)]
 

@@ -128,10 +128,17 @@ class MaskingParty:
                 raise ProtocolError(
                     f"the key of {other.name} must be signed by its certificate. It is not. End the run."
                 )
-            shared[other.name] = self._private.exchange(X25519PublicKey.from_public_bytes(other.public_key))
+            shared[other.name] = self._agree(other)
         if not shared:
             raise ProtocolError("a secure sum must have another party. Found none. Use another protection.")
         self._shared = shared
+
+    def _agree(self, other: Announcement) -> bytes:
+        try:
+            return self._private.exchange(X25519PublicKey.from_public_bytes(other.public_key))
+        except ValueError as error:  # a point of small order, with which every secret would be zero
+            why = f"the key of {other.name} must be a point of full order. It is not. End the run."
+            raise ProtocolError(why) from error
 
     def share(self, vector: Array, exchange: int, what: str) -> Words:
         """The masked fixed-point vector (N,) for one exchange."""

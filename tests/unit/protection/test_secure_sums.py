@@ -55,6 +55,13 @@ def vectors(names: list[str], rows: int = 4000) -> dict[str, np.ndarray]:
     return {name: rng.standard_normal(rows) * 100 for name in names}
 
 
+@pytest.mark.parametrize("point", [bytes(32), b"\x01" + bytes(31)])
+def test_a_key_with_which_every_secret_is_zero_is_refused_by_name(point: bytes) -> None:
+    party = MaskingParty(RUN, "bank", b"\x07" * 32)
+    with pytest.raises(ProtocolError, match="key of shop must be a point of full order"):
+        party.meet([Announcement(RUN, "shop", point, b"")], lambda *signed: True)
+
+
 @pytest.mark.parametrize("count", [2, 3, 10])
 def test_the_sum_of_shares_is_the_fixed_point_sum_exactly(count: int) -> None:
     names = [f"bank-{i}" for i in range(count)]

@@ -64,10 +64,13 @@ class Lawful:
         return answer
 
 
-def train(loss: Loss, penalties: list[Penalty], method: Method, precision: str = "float64") -> bool:
+def train(
+    loss: Loss, penalties: list[Penalty], method: Method, precision: str = "float64", repeated: bool = False
+) -> bool:
+    """Whether a run converges; `repeated` gives two parties the same column."""
     rng = np.random.default_rng(5)
     tables = [rng.normal(size=(ROWS, width)) for width in WIDTHS]
-    tables[1][:, 0] = tables[0][:, 0] + 0.1 * rng.normal(size=ROWS)
+    tables[1][:, 0] = tables[0][:, 0] + 0.1 * rng.normal(size=ROWS) * (not repeated)
     scores = sum(x @ rng.normal(size=x.shape[1]) for x in tables) / 4
     y = loss.labels(np.where(scores + rng.logistic(size=ROWS) > 0, 1.0, 0.0))
     names = [f"p{i}" for i in range(len(tables))]
@@ -108,6 +111,12 @@ def test_l1_runs_that_end_in_the_middle_of_a_round(alpha: float, precision: str)
 @pytest.mark.parametrize("loss", [plait.Logistic(), plait.Squared()], ids=str)
 def test_runs_of_the_subspace_method(loss: Loss, method: Method, penalties: list[Penalty]) -> None:
     train(loss, penalties, method)
+
+
+@pytest.mark.parametrize("method", [plait.Subspace(), plait.Subspace(sums_only=True)], ids=str)
+@pytest.mark.parametrize("penalties", [[plait.NoPenalty()] * 3, [plait.NoPenalty()] * 2 + [plait.L2(0.1)]], ids=str)
+def test_runs_that_look_for_the_least_weights(penalties: list[Penalty], method: Method) -> None:
+    assert train(plait.Squared(), penalties, method, repeated=True)
 
 
 @pytest.mark.parametrize("penalty", [plait.L2(1e-2), plait.L1(1e-2)], ids=str)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -237,7 +238,15 @@ def _centred(part: Part, weights: Any) -> tuple[Part, Array | float]:
     if sp.issparse(part.matrix):
         return part, 0.0
     means = read_weights(weights, part.matrix.shape[0]) @ part.matrix
-    return Part(part.name, part.matrix - means, part.columns), means
+    centred = part.matrix - means
+    centred[:, _constant(part.matrix)] = 0.0  # not what rounding left of the mean
+    return Part(part.name, centred, part.columns), means
+
+
+def _constant(matrix: Array) -> npt.NDArray[np.intp]:
+    """The columns (k,) of a matrix (N, d) whose numbers are all the same; few need more than two rows to be told."""
+    maybe = np.flatnonzero(matrix[0] == matrix[-1])
+    return maybe[(matrix[:, maybe] == matrix[0, maybe]).all(axis=0)]
 
 
 def named_loss(given: Loss | str, known: Mapping[str, type[Loss]], classifies: bool) -> Loss:

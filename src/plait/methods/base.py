@@ -147,6 +147,10 @@ class CoordinatorSide(ABC):
     def absorb(self, state: Any, shares: Mapping[str, Share]) -> tuple[Any, Measured | None]:
         """Take the answers; a Measured once everything about an earlier state is known."""
 
+    def settling(self, state: Any) -> Any:
+        """The state in which `requests` and `absorb` choose among equally good models; None where that is done."""
+        return None
+
     @abstractmethod
     def closing(self, state: Any) -> dict[str, Broadcast]:
         """The last broadcast: every party measures where it stands."""

@@ -33,6 +33,12 @@ class Coordinator:
         self._state, measured = self._side.absorb(self._state, self._heard(shares))
         return measured
 
+    def settle(self) -> bool:
+        """Whether to exchange once more in order to choose among equally good models."""
+        state = self._side.settling(self._state)
+        self._state = self._state if state is None else state
+        return state is not None
+
     def closing(self) -> dict[str, Broadcast]:
         """The last broadcast of a run."""
         return self._said(self._side.closing(self._state))

@@ -102,6 +102,9 @@ def run(
     watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()
     for closings in range(CLOSINGS):
         reason, complete = _until(coordinator, transport, stopping, recorder, watch)
+        while reason.by_gap and stopping.leaves_room(coordinator.current, recorder.seconds) and coordinator.settle():
+            if (settled := _exchange(coordinator, transport, recorder)) is not None:
+                recorder.complete(settled)
         now = coordinator.current
         if complete is not None and complete.round == now.round and np.isnan(complete.gap):
             final = complete  # measured by the round itself
@@ -118,17 +121,23 @@ def run(
     return Outcome(recorder.history(), reason)
 
 
+def _exchange(coordinator: Coordinator, transport: Transport, recorder: _Recorder) -> Measured | None:
+    """Ask, take the answers, and note what crossed; an earlier state once it is fully measured."""
+    requests = coordinator.requests()
+    shares = transport.exchange(requests)
+    complete = coordinator.absorb(shares)
+    recorder.sent(next(iter(requests.values())).round, requests, shares)
+    return complete
+
+
 def _until(
     coordinator: Coordinator, transport: Transport, stopping: Stopping, recorder: _Recorder, watch: Watch | Unwatched
 ) -> tuple[Reason, Measured | None]:
     """Exchange messages until a stopping rule holds; why, and the last state that was fully measured."""
     while True:
         before = coordinator.current.round
-        requests = coordinator.requests()
-        shares = transport.exchange(requests)
-        complete = coordinator.absorb(shares)
+        complete = _exchange(coordinator, transport, recorder)
         now = coordinator.current
-        recorder.sent(next(iter(requests.values())).round, requests, shares)
         if now.round > before:
             watch.look(now)
         if complete is not None:

@@ -68,6 +68,10 @@ class Stopping:
             return Reason(f"max_seconds = {self.max_seconds:g} reached", converged=False)
         return None
 
+    def leaves_room(self, now: Measured, seconds: float) -> bool:
+        """Whether a run that has reached its tolerance may take one more round, to choose among equally good models."""
+        return now.round < self.max_rounds and (self.max_seconds is None or seconds < self.max_seconds)
+
     def contradicts(self, reason: "Reason", final: Measured) -> bool:
         """Whether the last measurement takes back that the tolerance was reached."""
         return reason.by_gap and self._settled(final) is None and final.round < self.max_rounds

@@ -10,23 +10,25 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Form
 from plait.methods.base import CLOSINGS, Block
-from plait.methods.subspace.messages import Answer, Description
+from plait.methods.subspace.least_norm import STEADY
+from plait.methods.subspace.messages import DIRECTION, GRADIENT, QUESTION, Answer, Description
 from plait.methods.subspace.questions import QUESTIONS
-from plait.problem.losses import Hinge, Logistic, SquaredHinge
 from plait.problem.row_blocks import vector_slices
 
 _HEAD = 10  # scalars before the outlook and the coefficients
 _MOST_MEMORY = 4096  # directions that a coordinator may minimise over
 _LARGEST_SCALAR = 1e50  # of start, stiffness and width: their squares and products are numbers
 _ROUNDING = 1e-4  # of the largest gradient: single precision and the copy of a kinked loss leave less
-_STEADY = (Logistic, Hinge, SquaredHinge)  # the losses whose gradient has the sign of -y, or is zero
 
 
-def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool, outlook: int = 0) -> None:
+def check_proposal(
+    broadcast: Broadcast, basis: int, grams: int, asked: bool, outlook: int = 0, free: bool = False
+) -> None:
     """Raise ProtocolError unless the scalars are orders for a party with so many directions and Gram rows.
 
-    `asked` says whether a question may come now: a step is being weighed.  With a gradient, and only then, come
-    `outlook` numbers of what a hidden one would show.
+    `asked` says whether a question may come now: a step is being weighed.  `free` says whether a direction may come: a
+    party without a penalty is asked for its least weights.  With a gradient, and only then, come `outlook` numbers of
+    what a hidden one would show.
     """
     scalars = broadcast.scalars
     if scalars.size < _HEAD:
@@ -35,14 +37,16 @@ def check_proposal(broadcast: Broadcast, basis: int, grams: int, asked: bool, ou
     asks, memory, start, intercept, stiffness, width, counted, scale, told, count = head
     rest = scalars.size - _HEAD - told - count
     sound = {
-        "a gradient, or a question without one": asks == float(broadcast.vector is None),
-        "a question only where one can be answered": asks == 0.0 or (asked and not broadcast.closing),
+        "a gradient, a question without one, or a direction": asks in (GRADIENT, QUESTION, DIRECTION)
+        and (asks == QUESTION) == (broadcast.vector is None),
+        "a question only where one can be answered": asks != QUESTION or (asked and not broadcast.closing),
+        "directions only where weights have no penalty": asks != DIRECTION or (free and not broadcast.closing),
         f"a memory of 1 to {_MOST_MEMORY}": memory.is_integer() and 1 <= memory <= _MOST_MEMORY,
         "an intercept or none": intercept in (0.0, 1.0) and counted >= 0,
         "finite settings": max(abs(start), stiffness, width) <= _LARGEST_SCALAR and stiffness > 0 and width >= 0,
         "a scale of at most 1": 0 < scale <= 1,
         f"an outlook of {outlook} numbers": told == (0.0 if asks else float(outlook)),
-        f"{basis} coefficients or none": count in ((float(basis),) if asks else (0.0, float(basis))),
+        f"{basis} coefficients or none": count in ((float(basis),) if asks == QUESTION else (0.0, float(basis))),
         f"at most {grams} products": 0 <= rest <= grams,
     }
     wrong = [what for what, holds in sound.items() if not holds]
@@ -91,7 +95,7 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
         )
     if (
         first is not None
-        and isinstance(block.loss, _STEADY)
+        and isinstance(block.loss, STEADY)
         and any((np.minimum(g[rows] * np.sign(first[rows]), 0) < -room).any() for rows in parts)
     ):
         raise ProtocolError(
@@ -100,10 +104,12 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
         )
 
 
-def answer_form(rows: int, basis: int, memory: int, asks: bool, closing: bool) -> Form:
-    """What a party may answer to a gradient, to a question, and in the end."""
-    if asks:
+def answer_form(rows: int, basis: int, memory: int, asks: float, closing: bool) -> Form:
+    """What a party may answer to a gradient, to a question, to a direction, and in the end."""
+    if asks == QUESTION:
         return Form.of(None, Answer.size(basis))
+    if asks == DIRECTION:
+        return Form.of(rows, 0)
     if closing:
         return Form(frozenset({rows}), frozenset({Description.size(0)}))
     sizes = {Description.size(basis) + along for along in range(memory + 1)}

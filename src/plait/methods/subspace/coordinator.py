@@ -11,7 +11,17 @@ from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of
 from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.checks import answer_form
-from plait.methods.subspace.messages import Answer, Description, StepProposal, add_answers, add_reports
+from plait.methods.subspace.least_norm import MOST_ROWS, LeastNorm, ambiguous
+from plait.methods.subspace.messages import (
+    DIRECTION,
+    GRADIENT,
+    QUESTION,
+    Answer,
+    Description,
+    StepProposal,
+    add_answers,
+    add_reports,
+)
 from plait.methods.subspace.questions import Spans, Trial
 from plait.methods.subspace.span import Point, best_shift
 
@@ -51,8 +61,18 @@ class SubspaceState:
     """Whether vectors travel in steps that show in the objective."""
     told: Array | None = None
     """The gradient (N,) as parties received it, where it was rounded on its way."""
+    rounded: bool = False
+    """Whether vectors are rounded on their way."""
     spans: Spans | None = None
     """A round under way: parties are being asked about a step."""
+    free: tuple[bool, ...] = ()
+    """Which groups have no penalty."""
+    free_width: float = 0.0
+    """How many features these have."""
+    least: LeastNorm | None = None
+    """A search under way: for the least of equally good weights."""
+    searched: bool = False
+    """Whether there was one: a run that goes on from the least weights stays close to them."""
 
 
 class SubspaceCoordinator(CoordinatorSide):
@@ -104,29 +124,66 @@ class SubspaceCoordinator(CoordinatorSide):
         return balanced(g) if self.task.fit_intercept else g
 
     def told(self, state: SubspaceState, vector: Array) -> SubspaceState:
-        return replace(state, told=balanced(vector) if self.task.fit_intercept else vector)
+        return replace(state, told=balanced(vector) if self.task.fit_intercept else vector, rounded=True)
 
     def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
         if state.spans is not None:
-            return self._messages(state, None, [span.asked for span in state.spans.spans], asks=True)
+            return self._messages(state, None, [span.asked for span in state.spans.spans], QUESTION)
+        if state.least is not None:
+            return self._messages(state, state.least.directions[-1], list(state.coefficients), DIRECTION)
         return self._messages(state, self._gradient(state), list(state.coefficients))
 
     def closing(self, state: SubspaceState) -> dict[str, Broadcast]:
         # Where a round is under way the parties have taken the last step already.
         none = [np.empty(0)] * len(self.groups)
         taken = none if state.spans is not None else list(state.coefficients)
+        if state.least is not None and state.least.reached:
+            for i in state.least.groups:
+                taken[i] = state.least.coefficients
         return self._messages(state, self._gradient(state), taken, closing=True)
 
+    def settling(self, state: SubspaceState) -> SubspaceState | None:
+        if state.least is not None:
+            return None if state.least.done else state
+        groups = tuple(i for i, free in enumerate(state.free) if free)
+        parts = tuple(state.shares[i] for i in groups)
+        if state.searched or state.spans is not None or state.rounded or self.task.rows > MOST_ROWS:
+            return None
+        images = tuple(state.images[i] for i in groups)
+        if not any(part.any() for part in parts) or not ambiguous(self.task, state.free_width, images):
+            return None
+        return replace(state, least=LeastNorm.of(self.task, groups, parts), searched=True)
+
+    def _sought(
+        self, state: SubspaceState, least: LeastNorm, shares: Mapping[str, Share]
+    ) -> tuple[SubspaceState, Measured]:
+        """One step further in the search for the least weights; where it ends, these are taken."""
+        groups = [[shares[name] for name in self.groups[i] if name in shares] for i in least.groups]
+        least = least.heard(self.task, tuple(reduce(np.add, (vector_of(s) for s in each)) for each in groups))
+        before = replace(state.measured, gap=state.bounds.gap(state.measured.objective))
+        coefficients = [np.empty(0) if i in least.groups else c for i, c in enumerate(state.coefficients)]
+        measured = replace(state.measured, round=before.round + 1)
+        state = replace(state, least=least, coefficients=tuple(coefficients), measured=measured)
+        if not least.reached:
+            return state, before
+        parts = dict(zip(least.groups, least.parts(), strict=True))
+        found = tuple(parts.get(i, share) for i, share in enumerate(state.shares))
+        moved = reduce(np.add, found) - reduce(np.add, state.shares)
+        shift = -float(self.task.weights @ moved) if self.task.fit_intercept else 0.0
+        return replace(state, shares=found, z=state.z + moved + shift, intercept=state.intercept + shift), before
+
     def _messages(
-        self, state: SubspaceState, g: Array | None, c: list[Array], asks: bool = False, closing: bool = False
+        self, state: SubspaceState, g: Array | None, c: list[Array], asks: float = GRADIENT, closing: bool = False
     ) -> dict[str, Broadcast]:
         number = state.measured.round + (not closing)
         says = {}
         for i, group in enumerate(self.groups):
-            if asks and state.spans is not None and not state.spans.spans[i].kinks:
+            if asks == QUESTION and state.spans is not None and not state.spans.spans[i].kinks:
+                continue
+            if asks == DIRECTION and not state.free[i]:
                 continue
             orders = StepProposal(
-                asks=float(asks),
+                asks=asks,
                 memory=state.memory,
                 start=state.start_score,
                 intercept=float(self.task.fit_intercept),
@@ -153,6 +210,8 @@ class SubspaceCoordinator(CoordinatorSide):
     def absorb(self, state: SubspaceState, shares: Mapping[str, Share]) -> tuple[SubspaceState, Measured | None]:
         if state.spans is not None:
             return self._answered(state, state.spans, shares), None
+        if state.least is not None:
+            return self._sought(state, state.least, shares)
         past = [self._past(state, i) for i in range(len(self.groups))]
         said = {
             name: Description.unpack(shares[name].scalars, len(images) + 1)
@@ -174,6 +233,8 @@ class SubspaceCoordinator(CoordinatorSide):
             measured=before,
             coarse=state.coarse or any(step > _COARSE * float(np.abs(v).max(initial=0.0)) for step, v in steps),
             width=sum(r.width for r in reports),
+            free=tuple(r.free == r.width for r in reports),
+            free_width=sum(r.free for r in reports if r.free == r.width),
             bounds=self._bounded(state, said, before.objective),
         )
         bases = [np.vstack([p, v]) for p, v in zip(past, new, strict=True)]
@@ -290,7 +351,8 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def reopened(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         state = self._corrected(state, shares)
-        return replace(state, coefficients=(np.empty(0),) * len(self.groups), spans=None, gram_row=np.empty(0))
+        none = (np.empty(0),) * len(self.groups)
+        return replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0))
 
     def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         """With what the parties found missing in the coordinator's scores."""

@@ -63,7 +63,7 @@ class _Cholesky:
 
 
 class _Spectral:
-    """The least solution of a singular system, columns in units of their own curvature."""
+    """The least solution of a singular system; what is singular is judged with columns in units of their own."""
 
     def __init__(self, gram: Array) -> None:
         own = np.diag(gram)
@@ -71,9 +71,11 @@ class _Spectral:
         values, vectors = np.linalg.eigh(gram / np.outer(self._unit, self._unit))
         kept = values > _SINGULAR * max(float(values[-1]), 1e-300)
         self._root = vectors[:, kept] / np.sqrt(values[kept])
+        self._idle, _ = np.linalg.qr((vectors[:, ~kept].T / self._unit).T)
 
     def solve(self, rhs: Array) -> Array:
-        return np.asarray(((self._root @ (self._root.T @ (rhs.T / self._unit).T)).T / self._unit).T)
+        found = np.asarray(((self._root @ (self._root.T @ (rhs.T / self._unit).T)).T / self._unit).T)
+        return found - self._idle @ (self._idle.T @ found)
 
 
 class _Woodbury:

@@ -9,12 +9,16 @@ import numpy.typing as npt
 
 from plait._types import Array
 
+GRADIENT, QUESTION, DIRECTION = 0.0, 1.0, 2.0
+"""What a broadcast of a running method brings: `StepProposal.asks`."""
+
 
 @dataclass(frozen=True)
 class StepProposal:
     """What the coordinator says beside the gradient, or instead of it.
 
     asks          1.0 for a question: what would your penalty be after this step?  Nothing moves.
+                  2.0 for a direction p (N,) instead of the gradient: what is D D^T p?
     memory        how many past directions the coordinator minimises over
     start         the score that every sample had before round 1
     intercept     1.0 where the coordinator also moves an intercept
@@ -93,6 +97,7 @@ class Description:
     stationarity       its part of the paper's Lyapunov value
     gain               by how much its own model of the objective would fall at y
     width              how many features it has
+    free               how many of them have no penalty
     kinks              1.0 where its penalty is not smooth
     reach              the largest t <= 1 with a finite conjugate at -t D^T g
     conjugate          its penalty's conjugate at -reach D^T g
@@ -108,6 +113,7 @@ class Description:
     stationarity: float
     gain: float
     width: float
+    free: float
     kinks: float
     reach: float
     conjugate: float

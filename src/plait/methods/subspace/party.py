@@ -10,7 +10,8 @@ from plait.methods.base import Block, PartySide
 from plait.methods.subspace.checks import check_order, check_proposal, check_question
 from plait.methods.subspace.curvature import SMALL, Curvature
 from plait.methods.subspace.direction import Others, last, newton_direction, proximal_step, with_constant
-from plait.methods.subspace.messages import Answer, Description, Model, StepProposal
+from plait.methods.subspace.least_norm import asks_any_vector
+from plait.methods.subspace.messages import DIRECTION, QUESTION, Answer, Description, Model, StepProposal
 from plait.methods.subspace.penalty_span import Basis, Rounding, answer, described
 from plait.methods.subspace.sight import OpenGradient, Sight
 from plait.problem.conjugates import conjugate, reach
@@ -29,6 +30,7 @@ that is the Newton step of a party that leaves all curvature to the others.  New
 _MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
 _SMALL_WEIGHT = 1e-2  # of the largest weight, in units of its column: a model may be closed without such ones
+_INVISIBLE = 1e-15  # of the largest column's curvature: a ridge below it changes no digit, and counts as none
 _DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
 _SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
 
@@ -77,6 +79,10 @@ class SubspacePartyState:
     """Whether the coordinator's scores may differ from D x: vectors are rounded on their way, or weights were."""
     rounding: Rounding | None = None
     """Which kinks and walls the coordinator's questions have come upon in this round."""
+    pulled: tuple[Array, ...] = ()
+    """D^T p (d,) of every direction p that the coordinator has sent in search of the least weights."""
+    answered: tuple[Array, ...] = ()
+    """D D^T p (N,) of each, as the coordinator has it."""
 
 
 class SubspaceParty(PartySide):
@@ -91,6 +97,9 @@ class SubspaceParty(PartySide):
         squares = block.features.weighted_column_squares(block.weights)
         self.sizes = np.sqrt(np.where(squares > 0, squares, 1.0))
         self._inverse: Curvature | None = None
+        unpenalised = block.penalty.quadratic and block.penalty.ridge <= _INVISIBLE * float(squares.max(initial=0.0))
+        self.free = unpenalised and self.sight.shows_moves and asks_any_vector(block.loss)
+        """Whether several weights may be equally good, of which the coordinator may look for the least."""
 
     def start(self) -> SubspacePartyState:
         d, n = self.block.features.columns, self.block.features.rows
@@ -132,7 +141,9 @@ class SubspaceParty(PartySide):
         basis = len(self._basis(state).rows) if begun else 0
         grams = len(state.total_gram) + 1 if begun else 0
         asked = begun and (self.block.penalty.smooth or state.pull is not None)
-        check_proposal(broadcast, basis, grams, asked, self.sight.outlook)
+        if state.pulled:
+            basis, asked = len(state.pulled) if broadcast.closing else 0, False
+        check_proposal(broadcast, basis, grams, asked, self.sight.outlook, begun and self.free)
         if broadcast.vector is None:
             check_question(broadcast, state.asked, state.questions)
             return
@@ -141,7 +152,9 @@ class SubspaceParty(PartySide):
 
     def respond(self, state: SubspacePartyState, broadcast: Broadcast) -> tuple[SubspacePartyState, Share]:
         orders = StepProposal.unpack(broadcast.scalars)
-        if orders.asks:
+        if orders.asks == DIRECTION:
+            return self._pulled(state, orders, broadcast)
+        if orders.asks == QUESTION:
             state, reply = self._asked(state, orders.coefficients)
             state = replace(state, questions=state.questions + 1)
             return state, Share(broadcast.round, None, reply.pack())
@@ -177,6 +190,25 @@ class SubspaceParty(PartySide):
         assert state.rounding is not None
         reply, rounding = answer(penalty, basis, c, state.pull, state.rounding)
         return replace(state, rounding=rounding), reply
+
+    def _pulled(
+        self, state: SubspacePartyState, orders: StepProposal, broadcast: Broadcast
+    ) -> tuple[SubspacePartyState, Share]:
+        """One step of the search for the least weights: D D^T p for a direction p (N,)."""
+        assert broadcast.vector is not None
+        state = self._applied(state, orders, None)
+        pull = self.block.features.adjoint(broadcast.vector)
+        image = self.block.features.forward(pull)
+        held = (*state.answered, image) if self.keeps else ()
+        state = replace(state, pulled=(*state.pulled, pull), answered=held, asked=broadcast.round, again=False)
+        return state, Share(broadcast.round, image)
+
+    def _chosen(self, state: SubspacePartyState, coefficients: Array) -> SubspacePartyState:
+        """With the least weights that the search has found; with those before it where it has found none."""
+        if coefficients.size:
+            known = coefficients @ np.array(state.answered) if self.keeps else state.known
+            state = replace(state, x=coefficients @ np.array(state.pulled), known=known)
+        return replace(state, pulled=(), answered=(), corrected=None)
 
     def _closed(
         self, state: SubspacePartyState, orders: StepProposal, number: int, g: Array, pull: Array
@@ -237,7 +269,8 @@ class SubspaceParty(PartySide):
             proof = (part, whole, conjugate(penalty, -pull, largest / self.sizes), float(part == 0))
         drift = (0.0, 0.0) if missing is None else (float(g @ missing), float(np.linalg.norm(missing)))
         here = penalty.value(x)
-        numbers = (here, penalty.value(y), stationarity, 0.0, float(x.size), float(not penalty.smooth))
+        free = float(x.size * self.free)
+        numbers = (here, penalty.value(y), stationarity, 0.0, float(x.size), free, float(not penalty.smooth))
         return Description(*numbers, *proof, *drift, Model.none(), np.empty(0))
 
     def _weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
@@ -272,8 +305,10 @@ class SubspaceParty(PartySide):
             return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
         return state, state.x + found.step
 
-    def _applied(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> SubspacePartyState:
-        """Take the step that the coordinator chose, and note how the others moved meanwhile."""
+    def _applied(self, state: SubspacePartyState, orders: StepProposal, g: Array | None) -> SubspacePartyState:
+        """Take the step that the coordinator chose, and note how the others moved meanwhile, where g (N,) shows it."""
+        if state.pulled:
+            return self._chosen(state, orders.coefficients) if g is not None else state
         if state.first is None or state.last is None or not orders.coefficients.size:
             return replace(state, corrected=None)
         basis, c = self._basis(state), orders.coefficients
@@ -283,8 +318,8 @@ class SubspaceParty(PartySide):
         if self.keeps:
             images, known = np.vstack([images, state.image])[-orders.memory :], known + own
         if self.others_kept:
-            moved = self.sight.others_move(orders, state.first, state.last, g, own)
-            others = np.vstack([others, moved])[-self.others_kept :]
+            shown = np.zeros_like(own) if g is None else self.sight.others_move(orders, state.first, state.last, g, own)
+            others = np.vstack([others, shown])[-self.others_kept :]
         keep = max(self.others_kept, orders.memory)
         return replace(
             state,

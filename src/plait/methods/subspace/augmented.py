@@ -26,7 +26,9 @@ from plait.problem.losses import Envelope, Loss
 from plait.problem.penalties import Penalty
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
-_INNER = 0.05  # of the envelope's own gap: a round that gains less has minimised it well enough
+_INNER, _NO_MORE = 0.05, 3e-3
+"""Of the gap that the envelope leaves: a round that gains less ends its turn, with a proof and without one."""
+_PROVED = 5.0  # times that gap: a dual point that proves so much shows that the envelope is minimised well enough
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,6 @@ class Augmented(Method):
                 f"Augmented is for losses with kinks. Found {loss!r}, which is smooth. Use plait.Subspace()."
             )
         self.subspace.check_penalties(penalties)
-        balls = [name for name, penalty in penalties.items() if np.isfinite(penalty.norm_bound)]
-        if balls:  # on a loss that is nearly kinked the multiplier of a ball takes hundreds of rounds to settle
-            raise SettingError(
-                f"Augmented takes no ball. Found {penalties[balls[0]]!r} at party {balls[0]!r}. {self.remedy}"
-            )
 
     def exchanges(self, rounds: int, rows: int) -> int:
         return self.subspace.exchanges(rounds, rows)
@@ -134,7 +131,10 @@ class AugmentedCoordinator(CoordinatorSide):
         # The least of the envelope and the penalties, less this, bounds the optimum from below.
         lower = inner.measured.objective - state.rho / 2 * float(self.task.weights @ state.u**2)
         left = after.measured.objective - lower
-        return (self._moved(after) if fell <= _INNER * left else after), complete
+        # Moved too early, the envelope becomes ever steeper around a point that is not its minimum.
+        proved = state.measured.objective - inner.bounds.supposed <= _PROVED * left
+        settled = fell <= (_INNER if proved else _NO_MORE) * left
+        return (self._moved(after) if settled else after), complete
 
     def _measured(self, state: AugmentedState, inner: Measured) -> AugmentedState:
         """The objective itself, instead of that with the envelope."""

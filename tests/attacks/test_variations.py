@@ -223,8 +223,9 @@ def test_attack_3_folds_by_row_number_tell_nothing_and_stratified_folds_do() -> 
 
 def test_attack_8_a_label_party_that_protects_labels_says_one_sentence_too(jobs: JobMaker) -> None:
     for more, quiet in ((LABELS_ONLY, True), ("", False)):
-        job = read_job(jobs(**{**PLAIN, "more": more}).file)
-        assert discreet(job, job.coordinator.name) is quiet
+        made = jobs(**{**PLAIN, "more": more})
+        job = read_job(made.file)
+        assert discreet(job, read_party(made.file, job.coordinator.name)) is quiet
 
 
 def test_attack_3_several_classes_are_reported_once_for_all_models(tmp_path: Path) -> None:
@@ -288,5 +289,9 @@ def test_attack_6_a_job_without_privacy_does_not_lift_the_protection_of_a_run(jo
     assert RunFolder(shop.folder / "runs" / run / "shop").weights().mean == 0.0, "the mean is about the rows"
     forgets = Mutation("forgets", "deployment.run_folder:RunFolder.weights",
                        lambda f: lambda self: f(self)._replace(guaranteed=False), lambda: False)  # fmt: skip
+    with forgets.applied(), pytest.raises(PrivacyError, match="weights that were protected"):
+        Scorer(plain, asked, run, KEY, "shop.csv")
+    without_budget = replace(asked, privacy=replace(asked.privacy, epsilon=None))
+    assert not scored(all_rows(Scorer(plain, without_budget, run, KEY, "shop.csv")))
     with forgets.applied():
-        assert scored(all_rows(Scorer(plain, asked, run, KEY, "shop.csv"))), "else they would be scored"
+        assert scored(all_rows(Scorer(plain, without_budget, run, KEY, "shop.csv"))), "else they would be scored"

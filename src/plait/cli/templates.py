@@ -102,6 +102,7 @@ max_leverage = 0.5               # with protection: the largest leverage of a ro
 # [privacy]                      # where the job protects this party's features or labels
 # epsilon = 3.0                  # what it will spend on the people in the table; then it takes part in such runs only
 # delta = 1e-5
+# adjacency = "replace"          # what is counted: a row replaced; "zero-out" is about half as strict
 # table = "people"               # the table's name: all its rows, columns and versions have one account
 # ledger = "ledgers"             # the ledgers and the secret of the noise: nobody else may read or write there
 # ledger_witness = ""            # a folder, best on another disk, that mirrors how far the ledgers have come

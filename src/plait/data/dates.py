@@ -83,6 +83,8 @@ class DatedSource:
 
     source: Source
     formats: Mapping[str, DateFormat]
+    lenient: bool = False
+    """Whether a text that is no date counts as missing."""
 
     @property
     def name(self) -> str:
@@ -122,6 +124,9 @@ class DatedSource:
             try:
                 numbers[i] = form.years(text)
             except ValueError:
+                if self.lenient:
+                    numbers[i] = np.nan
+                    continue
                 row = done + int(np.flatnonzero(column.codes == i)[0])
                 raise InputError(
                     f"{self.place(row)}: column {name!r} must hold dates, written {form.written}. Found {text[:80]!r}. "
@@ -130,7 +135,7 @@ class DatedSource:
         return numbers[column.codes] if numbers.size else np.empty(0)
 
 
-def dated(source: Source, formats: Mapping[str, str]) -> Source:
+def dated(source: Source, formats: Mapping[str, str], lenient: bool = False) -> Source:
     """The source with these columns of dates, each by its name and its format."""
     for name in formats:
         if name not in source.columns:
@@ -138,4 +143,6 @@ def dated(source: Source, formats: Mapping[str, str]) -> Source:
                 f"{source.name} must have the column {name!r}, which [prepare.dates] names. Found "
                 f"{', '.join(source.columns)}."
             )
-    return DatedSource(source, {name: DateFormat(written) for name, written in formats.items()}) if formats else source
+    if not formats:
+        return source
+    return DatedSource(source, {name: DateFormat(written) for name, written in formats.items()}, lenient)

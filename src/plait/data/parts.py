@@ -95,7 +95,7 @@ def _streamed(name: str, table: Any, room: Room) -> tuple[Any, tuple[str, ...]]:
     """A file, or an Arrow C stream of another library, read batch by batch: its numbers (N, d) and their names."""
     source = table if isinstance(table, Path) else StreamSource(table, f"party {name!r}")
     try:
-        read = read_table(source, choose=_all_numbers, strict=True, room=room)
+        read = read_table(source, choose=_all_numbers, texts="refuse", room=room)
     except NotANumber as error:
         raise InputError(
             f"party {name!r} must bring numbers. Column {error.column!r} cannot be read as numbers. Encode it first, "

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from plait.data.sources import Batch, Kind, NotANumber, Source
 from plait.data.texts import Coded, RowNumbers, Texts
 from plait.errors import InputError, PlaitError
 
+OfTexts = Literal["keep", "refuse", "missing"]
 Chooser = Callable[[Source], dict[str, Kind]]
 """Which columns are wanted, and in which kind."""
 
@@ -64,7 +65,7 @@ def read_table(
     distinct: bool = True,
     form: CsvFormat | None = None,
     choose: Chooser | None = None,
-    strict: bool = False,
+    texts: OfTexts = "keep",
     room: Room = IN_MEMORY,
     dates: Mapping[str, str] | None = None,
 ) -> Table:
@@ -74,14 +75,15 @@ def read_table(
     form     how a CSV file is written
     choose   the columns that are wanted, and how; by default all, as numbers where they are numbers
     room     where the numbers of a large table may lie
-    strict   refuse a column that is wanted as numbers and holds a text; else it is read as texts
+    texts    what happens to a column that is wanted as numbers and holds a text: "keep" reads it as texts, "refuse"
+             refuses it, and with "missing" the number is missing in those rows
     dates    columns of dates, each with its format: they are read as numbers
     """
     names = (id_columns,) if isinstance(id_columns, str) and id_columns else tuple(id_columns)
     if isinstance(place, Path):
-        table = _read_path(place, names, form or CsvFormat(), choose, strict, room, dates or {})
+        table = _read_path(place, names, form or CsvFormat(), choose, texts, room, dates or {})
     else:
-        table = _read_source(dated(place, dates or {}), names, choose, strict, room)
+        table = _read_source(dated(place, dates or {}, texts == "missing"), names, choose, texts, room)
     repeated = table.ids.repeated() if distinct and names and isinstance(table.ids, Texts) else 0
     if repeated:
         raise InputError(f"the ids in {place.name} must be different. Found {repeated} repeated.")
@@ -123,7 +125,7 @@ def _read_path(
     id_columns: tuple[str, ...],
     form: CsvFormat,
     choose: Chooser | None,
-    strict: bool,
+    texts: OfTexts,
     room: Room,
     dates: Mapping[str, str],
 ) -> Table:
@@ -137,7 +139,9 @@ def _read_path(
         _need_file(path)
         return _translated(path, lambda: reader(path, id_columns))
     source = open_path(path, form)
-    return _translated(path, lambda: _read_source(dated(source, dates), id_columns, choose, strict, room))
+    return _translated(
+        path, lambda: _read_source(dated(source, dates, texts == "missing"), id_columns, choose, texts, room)
+    )
 
 
 def _need_file(path: Path) -> None:
@@ -168,19 +172,40 @@ def keyed_digest(ids: Sequence[str], key: bytes) -> str:
 
 
 def _read_source(
-    source: Source, id_columns: tuple[str, ...], choose: Chooser | None, strict: bool, room: Room
+    source: Source, id_columns: tuple[str, ...], choose: Chooser | None, texts: OfTexts, room: Room
 ) -> Table:
     """All batches; a column that was taken for numbers, and holds a text further down, is read again as texts."""
     _need_columns(source.name, id_columns, source.columns)
     kinds = source.guess() if choose is None else choose(source)
+    asked = tuple(name for name, kind in kinds.items() if kind == "number" and name not in id_columns)
     while True:
         try:
             wanted = {name: kind for name, kind in kinds.items() if name not in id_columns}
-            return _gathered(source, id_columns, wanted, room)
+            table = _gathered(source, id_columns, wanted, room)
+            return _with_missing(table, asked, source.form) if texts == "missing" else table
         except NotANumber as error:
-            if strict:
+            if texts == "refuse":
                 raise
             kinds[error.column] = "category"
+
+
+def _with_missing(table: Table, asked: tuple[str, ...], form: CsvFormat | None) -> Table:
+    """The table with the columns that were asked for as numbers, in their order; a text that is none becomes NaN.
+
+    Each row is read on its own: what one row holds changes no other row.
+    """
+    if table.names == asked:
+        return table
+    columns = [_numbers(table.texts[n], form) if n in table.texts else table.column(n) for n in asked]
+    rest = {name: column for name, column in table.texts.items() if name not in asked}
+    return Table(table.ids, np.column_stack(columns), asked, rest)
+
+
+def _numbers(column: Coded, form: CsvFormat | None) -> Any:
+    """Every row's number (N,); each different text is read once."""
+    read = [as_numbers((text,), form) for text in column.values]
+    found = np.array([np.nan if each is None else float(each[0]) for each in read])
+    return found[column.codes]
 
 
 def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind], room: Room) -> Table:

@@ -208,7 +208,7 @@ class _Run:
         self.progress.end(Ending(str(error), converged=False, failed=True))
         self.audit.note("failed", reason=str(error))
         self.folder.end("interrupted" if resumable else "failed", str(error))
-        text = unspecific(error) if discreet(self.job, self.file.name) else str(error)[:4000]
+        text = unspecific(error) if discreet(self.job, self.file) else str(error)[:4000]
         self.tell(Finished(False, text, {"resumable": resumable}), min(5.0, self._patience))
 
     def interrupt(self) -> None:

@@ -22,7 +22,7 @@ from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
 from plait.data.sources import Kind, Source
-from plait.data.tables import Chooser, Table, open_path, read_id_columns, read_table
+from plait.data.tables import Chooser, OfTexts, Table, open_path, read_id_columns, read_table
 from plait.data.texts import Coded, Texts
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import check_preparation, mechanism_of
@@ -80,8 +80,8 @@ def load_ids(job: Job, file: PartyFile, name: str = "") -> Ids:
 
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
-    options = file.prepare
-    if mechanism_of(job, file.name).guaranteed:
+    options, private = file.prepare, mechanism_of(job, file.name).guaranteed
+    if private:
         check_preparation(file.name, options)
         # A number that is missing must not stop a run: it says something about a row.
         options = replace(options, impute="zero")
@@ -94,7 +94,7 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     if file.cluster.engine == "ray":
         table = _on_cluster(job, file, order, wanted, room)
     else:
-        table = _read_common(job, file, order, wanted, strict=True, room=room)
+        table = _read_common(job, file, order, wanted, "missing" if private else "refuse", room)
     prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
     rows = prepare_rows(file, table, prepared, room)
     if rows.matrix.shape[1] < file.trust.min_columns:
@@ -172,12 +172,12 @@ def _left(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read_common(
-    job: Job, file: PartyFile, order: Order | None, choose: Chooser, strict: bool, room: Room = IN_MEMORY
+    job: Job, file: PartyFile, order: Order | None, choose: Chooser, texts: OfTexts, room: Room = IN_MEMORY
 ) -> Table:
     """The wanted columns of the party's training rows; those of the order, when they were aligned."""
     distinct = job.alignment is None
     data = file.data
-    table = read_table(_training_rows(file), data.id, distinct, data.csv_format, choose, strict, room, _dates(file))
+    table = read_table(_training_rows(file), data.id, distinct, data.csv_format, choose, texts, room, _dates(file))
     return table if order is None else table.pick(order.rows, order.ids, room)
 
 
@@ -193,7 +193,7 @@ def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser,
         here: dict[str, Kind] = {name: kind for name, kind in kinds.items() if kind != "number"}
         return here or ({} if ids else {source.columns[0]: "text"})  # some column counts the rows
 
-    table = read_table(source, ids, job.alignment is None, file.data.csv_format, without_numbers, True)
+    table = read_table(source, ids, job.alignment is None, file.data.csv_format, without_numbers, "refuse")
     table = table if order is None else table.pick(order.rows, order.ids)
     workers = ray_matrix.join(file.cluster.address, file.cluster.workers)
     recipe = Recipe(source, kinds, None if order is None else np.asarray(order.rows), dtype=room.dtype)
@@ -231,7 +231,7 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
         guessed = source.guess()
         return {name: guessed[name] for name in (file.data.label, file.data.weight) if name in guessed}
 
-    table = read_new_rows(job, file, name).table if name else _read_common(job, file, order, wanted, strict=False)
+    table = read_new_rows(job, file, name).table if name else _read_common(job, file, order, wanted, "keep")
     table.need(file.data.label)
     values = read_labels(_label_numbers(file, table), table.rows)
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike

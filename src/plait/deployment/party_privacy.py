@@ -8,6 +8,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.budget import Budget, Unlimited
+from plait.privacy.ledger.people import People
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.base import Mechanism
 from plait.privacy.noise import InsecureTestNoise
@@ -44,15 +45,33 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
             f"{file.name}.toml must say what {file.name!r} will spend on these data in all, because the job protects "
             "them. Found no [privacy] epsilon. Set it to what the people in the data were promised."
         )
-    ledger = _ledgers(file, Budget(options.epsilon, options.delta))
+    ledger = _ledgers(file, Budget(options.epsilon, options.delta, options.adjacency))
     noise = None if options.test_noise is None else InsecureTestNoise(options.test_noise)
-    return replace(job.policy, ledger=ledger, noise=noise, public_weights=options.public_weights)
+    policy = replace(job.policy, ledger=ledger, noise=noise, public_weights=options.public_weights)
+    if file.name in job.parties:
+        policy.need_adjacency(mechanism_of(job, file.name))
+    return policy
 
 
 def _ledgers(file: PartyFile, budget: Budget | Unlimited) -> LedgerFolder:
     options = file.privacy
     witness = file.path(options.ledger_witness) if options.ledger_witness else None
     return LedgerFolder(file.path(options.ledger), budget, options.table, witness)
+
+
+def people_of(file: PartyFile) -> People:
+    """The people whose rows took part in a protected run with this party's table."""
+    return _ledgers(file, Unlimited()).people(file.name)
+
+
+def need_protected_weights(job: Job, file: PartyFile, guarded: bool) -> None:
+    """PrivacyError where a party with a budget for its columns would score with weights that no guarantee covers."""
+    if file.privacy.epsilon is not None and file.name != job.coordinator.name and not guarded:
+        raise PrivacyError(
+            f"{file.name}.toml sets a budget, and so {file.name!r} scores only with weights that were protected. Found "
+            "a run that protected nothing: its scores would show what its rows have done to the weights. Nothing was "
+            "scored. Train again with [privacy] in the job."
+        )
 
 
 def spec_at(job: Job, file: PartyFile) -> RunSpec:
@@ -78,9 +97,13 @@ def admit(job: Job, file: PartyFile, policy: Policy) -> None:
         policy.ledger.admit([n for n in beside if guaranteed(job, n)])
 
 
-def discreet(job: Job, name: str) -> bool:
-    """Whether this party's errors say nothing to others: what went wrong may depend on what it protects."""
-    return guaranteed(job, name) or (name == job.coordinator.name and job.policy.labels is not None)
+def discreet(job: Job, file: PartyFile) -> bool:
+    """Whether this party's errors say nothing to others: what went wrong may depend on what it protects.
+
+    A party with a budget stays silent in every job: one that protects nothing is refused, in one sentence.
+    """
+    hides_labels = file.name == job.coordinator.name and job.policy.labels is not None
+    return hides_labels or guaranteed(job, file.name) or file.privacy.epsilon is not None
 
 
 def check_preparation(name: str, options: PrepareOptions) -> None:

@@ -36,7 +36,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             progress.event(what, facts)
 
         connection = link(job, dial, note)
-        connection.discreet = discreet(job, file.name)
+        connection.discreet = discreet(job, file)
         hello = Hello(PROTOCOL, __version__, file.name, job.digest, "fit")
         try:
             finished = connection.serve(hello, runs.join)

@@ -12,6 +12,7 @@ from plait.data.csv_format import CsvFormat
 from plait.data.memory import amount
 from plait.data.preparation import PrepareOptions
 from plait.errors import ConfigError
+from plait.privacy.clipping import Adjacency
 from plait.privacy.ledger.release_gate import DEFAULT_TABLE
 from plait.protection.leverage import MAX_LEVERAGE
 
@@ -183,6 +184,9 @@ class PrivacyOptions:
         Its budget for the people in one table, over all jobs and runs.
     delta : float, default=1e-5
         The delta of that budget.
+    adjacency : str, default="replace"
+        What the budget counts: what changes when one row is replaced, or with "zero-out" when it is set to zeros. A job
+        that counts less than this is refused.
     table : str, default="people"
         The name of the table: all its rows, columns and versions have one account.
     ledger : str, default="ledgers"
@@ -197,6 +201,7 @@ class PrivacyOptions:
 
     epsilon: float | None = None
     delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.REPLACE
     table: str = DEFAULT_TABLE
     ledger: str = "ledgers"
     ledger_witness: str = ""

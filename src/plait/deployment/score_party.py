@@ -30,7 +30,7 @@ def help_score(
     check_scoring_consent(job, file, progress.say)
     side = _PartySide(job, file, new_rows_file(file, rows), purpose, progress, consent, score_masks(job, file, dial))
     connection = link(job, dial, lambda w, **f: progress.event(w, f))
-    connection.discreet = discreet(job, file.name)
+    connection.discreet = discreet(job, file)
     hello = Hello(PROTOCOL, __version__, file.name, job.digest, purpose)
     if purpose == SERVE:
         side.refresh_when_told()

@@ -16,10 +16,11 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
 from plait.deployment.local_data import Rows, prepare_rows, read_new_rows
 from plait.deployment.message_log import AuditLog
-from plait.deployment.part_scores import PartScores, rows_of_ids, trained_on
-from plait.deployment.party_privacy import guaranteed
+from plait.deployment.part_scores import PartScores, rows_of_ids
+from plait.deployment.party_privacy import guaranteed, need_protected_weights
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score_limits import ScoreLimits
+from plait.deployment.trained_rows import trained_rows
 from plait.errors import InputError, ProtocolError, StorageError
 from plait.messages import Broadcast, Share
 from plait.privacy.policy import check_covered
@@ -81,6 +82,7 @@ class Scorer(AnswersNothing):
         self._folder = folder
         *_, mean, guarded, covered = folder.weights()
         check_covered([] if covered else [file.name])
+        need_protected_weights(job, file, guarded)
         self._private = guarded or guaranteed(job, file.name)
         self._parts = self._read()
         shows_mean = job.scoring.missing == "mean" and not self._private
@@ -104,7 +106,7 @@ class Scorer(AnswersNothing):
         if rows.columns != columns:
             raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {name}.")
         part = np.round(clip_rows(rows.matrix, clip) @ weights, file.trust.score_decimals)
-        given = ~trained_on(self._job, file, rows, self._private)
+        given = ~trained_rows(self._job, file, rows, self._private)
         return PartScores(rows, part, given, {text: i for i, text in enumerate(rows.ids)})
 
     def refresh(self) -> None:

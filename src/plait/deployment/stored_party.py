@@ -20,6 +20,7 @@ from plait.deployment.party_privacy import admit, guaranteed, mechanism_of, spec
 from plait.deployment.party_settings import TrustOptions
 from plait.deployment.run_folder import RunFolder, Status, TrainedPart
 from plait.deployment.run_keys import party_keys
+from plait.deployment.trained_rows import note_people
 from plait.errors import PrivacyError, ProtocolError, StorageError
 from plait.messages import Broadcast, Share
 from plait.problem.features import Features, scores_of
@@ -307,6 +308,7 @@ def open_party(
     """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
     spec = spec_at(job, file)  # what a party refuses, it refuses before a folder is made
     admit(job, file, spec.policy)
+    note_people(job, file, spec.policy, rows)
     folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
     equal = equal_weights(len(rows.ids))
     party = assemble_party(

@@ -6,7 +6,7 @@ message that was sent and is not this one, number for number, holds something th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from plait.deployment.party_privacy import guaranteed, policy_at, spec_at
 from plait.deployment.transcript import RecordedExchange, Transcript, read_transcript
 from plait.errors import PlaitError, PrivacyError
 from plait.privacy.accounting import Cost
+from plait.privacy.ledger.budget import Unlimited
 from plait.privacy.ledger.charge import Charge
 from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.noise import KeyedNoise, Noise, Release
@@ -74,6 +75,7 @@ class _Folder:
     """In the place of a ledger folder: the stored releases of one plan."""
 
     account: _Stored
+    budget: Unlimited = field(default_factory=Unlimited)
 
     def admit(self, parties: object) -> None:
         """Nobody is charged."""

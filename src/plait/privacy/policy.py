@@ -123,10 +123,16 @@ class Policy:
     def gate(self, party: str, matrix: Any, mechanism: Mechanism) -> Book:
         """The door of a party that protects its table (N, d): its ledger and its noise; a bad table is refused."""
         mechanism.check(party, matrix.shape[0])
+        self.need_adjacency(mechanism)
         if self.ledger is None:
             return Book(self.run, party, self.noise or KeyedNoise(), Unrecorded())
         noise = self.noise or self.ledger.noise(party)
         return Book(self.run, party, noise, self.ledger.ledger(party, mechanism.guaranteed))
+
+    def need_adjacency(self, mechanism: Mechanism) -> None:
+        """PrivacyError where the account counts in a larger unit than the mechanism."""
+        if self.ledger is not None and isinstance(mechanism, GuaranteedMechanism):
+            self.ledger.budget.need_adjacency(mechanism.adjacency)
 
     def admit(self, names: Sequence[str]) -> None:
         """Let the guaranteed parties of a run charge their table; PrivacyError for one that its folder knows not."""

@@ -27,7 +27,7 @@ from plait.methods.private.pass_messages import Step, say
 from plait.methods.private.pass_parties import Protected
 from plait.methods.subspace.method import Subspace
 from plait.privacy.accounting import Cost
-from plait.privacy.clipping import ClippedRows
+from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.ledger.budget import Budget
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.release_gate import Book, LedgerFolder
@@ -37,6 +37,7 @@ from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.mechanisms.recommended import Recommended
+from plait.privacy.mechanisms.releases import NoisyGradient
 from plait.privacy.noise import KeyedNoise, Release
 from plait.privacy.policy import Policy
 from plait.problem.features import Features
@@ -101,8 +102,32 @@ def one_account() -> bool:
         return all(disguises) and all(direct) and len(ledger.charges()) == 1 + Recommended(1.0).gradients
 
 
+def one_unit() -> bool:
+    """An account that counts replaced rows takes no price that was stated for rows of zeros."""
+    _, other, _ = small()
+    with scratch() as root:
+        policy = Policy(ledger=LedgerFolder(root, Budget(1.0), witness=root / "witness"))
+        blank = Recommended(1.0, adjacency=Adjacency.ZERO_OUT)
+        return refused(PrivacyError)(lambda: policy.gate("shop", other, blank))
+
+
+def people() -> bool:
+    """Whoever was in a run is known for ever, also to a copy of the party that has another file."""
+    with scratch() as root:
+        folder = LedgerFolder(root, Budget(1.0), witness=root / "witness")
+        folder.ledger("shop")
+        folder.people("shop").add([b"ann", b"bob"])
+        folder.people("shop").add([b"cem"])
+        found = folder.people("shop").include([b"ann", b"dora", b"cem"])
+        for path in root.glob("*/people-*.bin"):
+            path.unlink()
+        return found.tolist() == [True, False, True] and refused(PrivacyError)(
+            lambda: folder.people("shop").include([b"ann"])
+        )
+
+
 def newest_ledger() -> bool:
-    """An old copy of a ledger is refused, and so is one that somebody without the key has made."""
+    """An old copy of a ledger is refused, and so is one that was lost, has no witness, or was made without the key."""
     with scratch() as root:
         folder = LedgerFolder(root / "ledgers", Budget(1.0), witness=root / "witness")
         folder.ledger("shop")
@@ -111,6 +136,11 @@ def newest_ledger() -> bool:
         shutil.rmtree(root / "ledgers")
         shutil.copytree(root / "old", root / "ledgers")
         old = refused(PrivacyError)(lambda: folder.ledger("shop"))
+        (root / "witness").rename(root / "away")
+        unseen = refused(PrivacyError)(lambda: folder.ledger("shop"))
+        (root / "away").rename(root / "witness")
+        shutil.rmtree(root / "ledgers")
+        lost = refused(PrivacyError)(lambda: folder.ledger("shop"))
         forged = LedgerFolder(root / "forged", Budget(1.0), witness=root / "elsewhere").ledger("shop")
         chain, body = forged.path.parent, {"party": "shop", "table": "people", "budget": Budget(1.0).encode()}
         for path in (forged.path, chain.with_name(chain.name + ".head.json")):
@@ -120,7 +150,7 @@ def newest_ledger() -> bool:
         with other.locked() as entries:
             other.append(entries, "open", body)
         ledger = LedgerFolder(root / "forged", Budget(1.0), witness=root / "elsewhere")
-        return old and refused(PrivacyError)(lambda: ledger.ledger("shop"))
+        return old and unseen and lost and refused(PrivacyError)(lambda: ledger.ledger("shop"))
 
 
 def permanent_labels() -> bool:
@@ -204,6 +234,7 @@ def covered_scores() -> bool:
         refused(PrivacyError)(lambda: model.scores([own[:1], other[:1]]))
         and refused(SettingError)(lambda: weighted.fit(np.hstack([own, other]), y))
         and refused(PrivacyError)(lambda: fit([own, other], y, privacy=policy, sample_weight=1 + y))
+        and refused(PrivacyError)(lambda: fit([own, other], y, privacy=policy, start=model.weights))
     )
 
 
@@ -227,4 +258,8 @@ def quiet() -> bool:
         found = ClippedRows.of(np.array([[0.3, 0.4], [value, 0.1]])).matrix
         if not (np.isfinite(found).all() and np.linalg.norm(found, axis=1).max() <= 1):
             return False
+    gradient = NoisyGradient.for_mu(1.0, 2, 1.0, Adjacency.REPLACE)
+    slopes = gradient.value(ClippedRows.of(np.eye(2)), np.array([np.nan, -np.inf]))
+    if not (np.isfinite(slopes).all() and np.linalg.norm(slopes) <= 1):
+        return False
     return errors.unspecific(InputError("row 7 holds 31.5")) == errors.unspecific(PrivacyError("nothing"))

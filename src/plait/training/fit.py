@@ -10,7 +10,7 @@ from plait._types import Array
 from plait.data.memory import Room, amount
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.data.row_index import check_index
-from plait.errors import InputError, SettingError
+from plait.errors import InputError, PrivacyError, SettingError
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
@@ -97,7 +97,7 @@ def fit(
         over the parties.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
     start : list or dict of array-like of shape (d_m,), default=None
         The weights of an earlier model with the same columns, `Fit.weights`: the first step that every party proposes.
-        ADMM and private runs begin at zero nevertheless.
+        ADMM and runs with helpers begin at zero nevertheless; runs with protected labels refuse it.
     memory : str or int, default=None
         What this process may take in all, such as "1.5 GB"; None for what is free.  Files and Arrow streams that are
         larger than a third of it are held on disk, in row blocks.  The results are the same.
@@ -162,7 +162,7 @@ def fit(
         weighted=weights is not None,
         protection=shield,
     )
-    starts = {} if start is None else _starts(start, read)
+    starts = {} if start is None else _starts(start, read, protections.labels)
     done = Session(spec, read, labels, weights, observers, trace, starts=starts).train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
@@ -186,8 +186,18 @@ def fit(
     )
 
 
-def _starts(start: Any, parts: Sequence[Part]) -> dict[str, Array]:
+def _need_no_start() -> None:
+    """PrivacyError: nobody can tell which labels an earlier model was trained on."""
+    raise PrivacyError(
+        "a run with protected labels begins at zero, for weights of an earlier model may have been trained on the true "
+        "labels, and everybody sees where a run begins. Found start, or warm_start. Leave it out."
+    )
+
+
+def _starts(start: Any, parts: Sequence[Part], protected_labels: bool) -> dict[str, Array]:
     """The weights of an earlier model, party by party."""
+    if protected_labels:
+        _need_no_start()
     try:
         given = dict(start) if isinstance(start, Mapping) else dict(zip(_names(parts), start, strict=True))
         found = {part.name: np.asarray(given[part.name], dtype=np.float64) for part in parts}

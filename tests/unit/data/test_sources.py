@@ -72,7 +72,7 @@ def test_a_bad_row_is_named_by_file_line_column_and_value(tmp_path: Path, engine
     lines = ["id,x,y", *(f"{i},{i},1" for i in range(1, 41)), line, "42,1,1"]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=what):
-        read_table(tmp_path / "t.csv", "id", choose=lambda _: {"x": "number", "y": "number"}, strict=True)
+        read_table(tmp_path / "t.csv", "id", choose=lambda _: {"x": "number", "y": "number"}, texts="refuse")
 
 
 def test_a_quote_that_is_never_closed_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_truncated_parquet_file_and_an_empty_folder_are_named(tmp_path: Path) 
 def test_a_text_in_parquet_is_named_by_file_row_column_and_value(tmp_path: Path) -> None:
     folder = written(tmp_path / "d", "a.parquet", x=["1", "2", "many"])
     with pytest.raises(InputError, match=r"a\.parquet, row 3: column 'x' must hold numbers\. Found texts, like 'many'"):
-        read_table(ParquetSource(folder), choose=lambda _: {"x": "number"}, strict=True)
+        read_table(ParquetSource(folder), choose=lambda _: {"x": "number"}, texts="refuse")
 
 
 def test_a_query_reads_what_duckdb_finds_in_its_folder(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon
+from plait.privacy.clipping import Adjacency
 from plait.privacy.ledger.hash_chain import Body
 
 
@@ -16,10 +18,13 @@ class Budget:
         The total epsilon.
     delta : float, default=1e-5
         The total delta; it should be far below one divided by the number of rows.
+    adjacency : Adjacency, default=Adjacency.REPLACE
+        What the account counts: how much more likely things become when one row is replaced, or set to zeros.
     """
 
     epsilon: float
     delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.REPLACE
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -29,9 +34,23 @@ class Budget:
         """Whether the whole cost stays within this budget."""
         return cost.delta(self.epsilon) <= self.delta
 
+    def need_adjacency(self, found: Adjacency) -> None:
+        """PrivacyError for a mechanism that states its cost in a smaller unit than this account.
+
+        A row of zeros is one that a row may be replaced by, so that an account of ZERO_OUT counts REPLACE as well.
+        """
+        if self.adjacency is Adjacency.REPLACE and found is not Adjacency.REPLACE:
+            raise PrivacyError(
+                f"this budget counts what changes when somebody may {self.adjacency.value}. Found a mechanism that "
+                f"counts what changes when one may {found.value}, which is about half of it. Nothing was released. "
+                'Ask for adjacency = "replace", or let the owner say Budget(adjacency=Adjacency.ZERO_OUT), or '
+                'privacy.adjacency = "zero-out" in the party\'s own file.'
+            )
+
     def encode(self) -> Body:
         """The budget as the ledger's file has it."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
+        body: Body = {"epsilon": self.epsilon, "delta": self.delta}
+        return body if self.adjacency is Adjacency.REPLACE else {**body, "adjacency": self.adjacency.name}
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,9 @@ class Unlimited:
     def covers(self, cost: Cost) -> bool:
         """Always."""
         return True
+
+    def need_adjacency(self, found: Adjacency) -> None:
+        """Any: nothing is counted."""
 
     def encode(self) -> Body:
         """The missing limit as the ledger's file has it."""

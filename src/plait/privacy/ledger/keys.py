@@ -12,14 +12,21 @@ from plait.errors import PrivacyError
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.witness import Witness, default_witness
 
+REGISTER = "tables"  # the chain of a root that says whose accounts it keeps
 SECRET_BYTES = 32  # of every secret: the key length of HMAC-SHA256 and AES-256
 
 
 def open_chain(root: Path, name: str, witness: Path | None = None) -> HashChain:
-    """The keyed chain `name` below `root`, with its counter at the witness."""
+    """The keyed chain `name` below `root`, with its counter at the witness.
+
+    The user's own state folder may be the witness of many roots, so that counters there have names by the key.
+    """
     key = chain_key(root)
     watched = hmac.new(key, f"witness {name}".encode(), hashlib.sha256).hexdigest()[:32]
-    return HashChain(Path(root) / name, key, Witness(witness or default_witness(), watched))
+    if witness is None:
+        return HashChain(Path(root) / name, key, Witness(default_witness(), watched))
+    counted = watched if name == REGISTER else f"ledger-{name}"
+    return HashChain(Path(root) / name, key, Witness(witness, counted, chosen=name != REGISTER))
 
 
 def chain_key(root: Path) -> bytes:

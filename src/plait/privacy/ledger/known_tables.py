@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plait.errors import PrivacyError
 from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
-from plait.privacy.ledger.keys import open_chain
+from plait.privacy.ledger.keys import REGISTER, open_chain
 
 _FIRST = "first run"
 LABEL_HOLDER = "label holder"  # whose account is of labels; every table has one
@@ -50,7 +50,7 @@ class Tables:
 
     @property
     def _chain(self) -> HashChain:
-        return open_chain(self.root, "tables", self.witness)
+        return open_chain(self.root, REGISTER, self.witness)
 
 
 def old_charges(root: Path, party: str) -> list[Body]:

@@ -20,8 +20,9 @@ from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.charge import Charge, decode_charge, encode_charge
-from plait.privacy.ledger.hash_chain import Body, ChainEntry
+from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
 from plait.privacy.ledger.keys import chain_key, open_chain
+from plait.privacy.ledger.witness import WITNESS, Witness
 from plait.privacy.noise import Noise, Release
 
 _TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
@@ -57,6 +58,7 @@ class Ledger:
         self.budget = budget
         self._key = chain_key(root)
         self._journal = open_chain(root, self.folder(root, party, table).name, witness)
+        self._witness = None if witness is None else Witness(witness, "").mark
         with self._journal.locked() as entries:
             self._opened(entries)
 
@@ -69,6 +71,11 @@ class Ledger:
     def path(self) -> Path:
         """The ledger's file."""
         return self._journal.path
+
+    @property
+    def chain(self) -> HashChain:
+        """The ledger's entries, for what is noted beside them and costs nothing."""
+        return self._journal
 
     def charges(self) -> list[Charge]:
         """Every charge so far, in order."""
@@ -149,16 +156,6 @@ class Ledger:
                 if body["key_id"] not in known:
                     entries = self._journal.append(entries, "reserve", body)
 
-    def note(self, kind: str, body: Body) -> None:
-        """Record something that costs nothing, such as an act of the owner."""
-        with self._journal.locked() as entries:
-            self._journal.append(self._opened(entries), kind, body)
-
-    def notes(self, kind: str) -> list[Body]:
-        """What was recorded under this kind, in order."""
-        with self._journal.locked() as entries:
-            return [e.body for e in entries if e.kind == kind]
-
     def receipt(self, plan: str) -> int:
         """What a peer may keep of how far this ledger had come when a plan began; only its owner can read it."""
         with self._journal.locked() as entries:
@@ -194,15 +191,18 @@ class Ledger:
         return self._journal.folder / "releases" / f"{charge.key_id}.bin"
 
     def _opened(self, entries: list[ChainEntry]) -> list[ChainEntry]:
-        """The entries with their opening; a ledger keeps the budget that it was opened with."""
+        """The entries with their opening, and with the witness; a ledger keeps the budget that it was opened with."""
         body = {"party": self.party, "table": self.table, "budget": self.budget.encode()}
         if not entries:
-            return self._journal.append(entries, "open", body)
+            entries = self._journal.append(entries, "open", body)
         if {k: entries[0].body.get(k) for k in body} != body:
             raise PrivacyError(
                 f"A ledger keeps the budget that it was opened with. Found {entries[0].body.get('budget')} "
                 f"in {self.path} and {self.budget.encode()} here. Use the first."
             )
+        known = {e.body["folder"] for e in entries if e.kind == WITNESS}
+        if self._witness is not None and self._witness not in known:
+            entries = self._journal.append(entries, WITNESS, {"folder": self._witness})
         return entries
 
     def _refusal(self, release: Release, charges: list[Charge], total: Cost) -> str:

@@ -16,6 +16,7 @@ from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.keys import read_secret
 from plait.privacy.ledger.known_tables import Tables, old_charges
 from plait.privacy.ledger.ledger import Ledger
+from plait.privacy.ledger.people import People
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 
 DEFAULT_TABLE = "people"  # the account of a folder whose owner has named no table
@@ -137,6 +138,10 @@ class LedgerFolder:
         if self._tables.first() in (None, self.table):
             ledger.carry(old_charges(Path(self.root), party))
         return ledger
+
+    def people(self, party: str) -> People:
+        """Whose rows the party's account has ever paid for."""
+        return People(Path(self.root), party, self.table, self._witness)
 
     def noise(self, party: str) -> KeyedNoise:
         """Noise under the party's persisted secret, made at first use."""

@@ -2,8 +2,13 @@
 
 Beside every entry the ledger's counter and its last seal are written to the witness, which lies in another folder,
 best on another disk.  A ledger that is behind its witness was rolled back, or is a copy of one that went on elsewhere.
+
+In a folder that the owner has chosen, a ledger's counter has the name of its party and table.  So a ledger that was
+lost, with its key, and begun anew is behind its witness as well.  The ledger remembers which folder that was: where the
+counter is gone, it is refused.
 """
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -12,6 +17,9 @@ from pathlib import Path
 from plait._files import write_atomically
 from plait.errors import PrivacyError
 from plait.privacy.ledger.hash_chain import ChainEntry
+
+WITNESS = "witness"
+"""The kind of a chain's entry that names a folder which its owner has chosen as its witness."""
 
 
 def default_witness() -> Path:
@@ -25,23 +33,38 @@ def default_witness() -> Path:
 
 @dataclass(frozen=True)
 class Witness:
-    """The mirrored counter of one chain, `name` being known to the owner of its key only."""
+    """The mirrored counter of one chain, under a `name` in a folder; `chosen` where the owner has chosen the folder."""
 
     folder: Path
     name: str
+    chosen: bool = False
 
     def check(self, entries: list[ChainEntry]) -> None:
         """PrivacyError where the chain is older than what was written here, or another one."""
         seen = self._read()
         if seen is None:
+            self._need_new(entries)
             return
         seq, seal = seen
         if len(entries) < seq or (seq and entries[seq - 1].hash != seal):
             raise PrivacyError(
                 f"A ledger must be the newest one, or what was spent since is forgotten. Found {len(entries)} entries, "
-                f"and {seq} at its witness {self.path}: an old copy was put back, or two copies are in use. Nothing "
-                "is released. Restore the newest copy of the ledger's folder, and use one copy only."
+                f"and {seq} at its witness {self.path}: an old copy was put back, the ledger was lost, or two copies "
+                "are in use. Nothing is released. Restore the newest copy of the ledger's folder, and use one only."
             )
+
+    def _need_new(self, entries: list[ChainEntry]) -> None:
+        """PrivacyError where a chosen folder had this chain's counter before."""
+        if self.chosen and any(e.kind == WITNESS and e.body["folder"] == self.mark for e in entries):
+            raise PrivacyError(
+                f"The witness of a ledger must know how far the ledger had come. Found that {self.path} is gone, and "
+                "the ledger says that it was there. Nothing is released. Restore it, or choose another folder."
+            )
+
+    @property
+    def mark(self) -> str:
+        """How a chain remembers that this folder is its witness."""
+        return hashlib.sha256(str(self.folder.absolute()).encode()).hexdigest()[:32]
 
     def note(self, entries: list[ChainEntry]) -> None:
         """Remember how far the chain has come."""

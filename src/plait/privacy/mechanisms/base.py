@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import check_delta, epsilon_of, mu_of
+from plait.privacy.clipping import Adjacency
 from plait.problem.losses import Loss
 
 
@@ -100,6 +101,11 @@ class GuaranteedMechanism(Mechanism):
     @abstractmethod
     def delta(self) -> float:
         """The total delta."""
+
+    @property
+    @abstractmethod
+    def adjacency(self) -> Adjacency:
+        """What may differ between two tables that are hard to tell apart."""
 
     @property
     def sentence(self) -> str:

@@ -10,6 +10,7 @@
 The score of row i is own_i + sum_k alpha_k (D_k,i . weights_k).
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,6 +79,8 @@ class Lesson:
         nodes, shares = np.polynomial.hermite_e.hermegauss(9)  # points: exact for polynomials up to degree 17
         sums = np.array([self.slopes(np.full(self.records, spread * x)).sum() for x in nodes])
         rise = float((shares * nodes) @ sums) / float(shares.sum())
+        if not math.isfinite(rise):  # a slope that overflows is that of a loss that does not flatten
+            return 1.0
         return float(np.clip(rise / (spread * float(self.curvature(np.inf).sum())), LEAST_SECANT, 1.0))
 
     def _reach(self, z: Array) -> Array:

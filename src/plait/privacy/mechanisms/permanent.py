@@ -9,25 +9,24 @@ every vector is charged on its own.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait._files import write_atomically
-from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.ledger import Ledger
+from plait.privacy.ledger.noted_file import NotedFile, keyed_digests
 from plait.privacy.noise import Keystream, Noise, Release
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NAME = "labels"
-_PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests: 8 bytes keep a million ids apart
+_PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests
+_WHOLE = "The list of reported labels must be whole, or a label could be reported anew for nothing"
 
 
 class DrawsLabels(Protocol):
@@ -81,67 +80,43 @@ class PermanentLabels:
         names = [str(i) for i in range(labels.size)] if ids is None else list(ids)
         records = [f"{name}\0{float(value)!r}".encode() for name, value in zip(names, labels, strict=True)]
         if self.ledger is not None:
-            levels, known = self._levels(self.ledger, release, key, names, records, by_place=ids is None)
-            for level in levels:
-                self.ledger.reserve(level, mechanism.cost, repr(mechanism), self.noise)
-            known()
+            self._charge(self.ledger, release, mechanism, key, names if ids is not None else None, records)
         if mechanism.batched:
             return np.asarray(mechanism.release(labels, RecordStream(key, records)), dtype=np.float64)
         streams = (Keystream(hashlib.blake2b(r, key=key, digest_size=32).digest()) for r in records)
         drawn = [mechanism.release(labels[i : i + 1], stream) for i, stream in enumerate(streams)]
         return np.concatenate(drawn).astype(np.float64) if drawn else np.empty(0)
 
-    def _levels(
-        self, ledger: Ledger, release: Release, key: bytes, names: list[str], records: list[bytes], *, by_place: bool
-    ) -> tuple[list[Release], Callable[[], None]]:
-        """The charges that these labels need, one for every different label that some row has had by now.
+    def _charge(
+        self,
+        ledger: Ledger,
+        release: Release,
+        mechanism: DrawsLabels,
+        key: bytes,
+        names: list[str] | None,
+        records: list[bytes],
+    ) -> None:
+        """Pay for these labels before they are drawn; without `names` each vector of labels pays on its own."""
 
-        Once they are paid, the function that comes with them notes the labels.
-        """
-        if by_place:
+        def pay(level: int, digest: str) -> None:
+            at_level = Release(NAME, self.party, level, NAME, digest)
+            ledger.reserve(at_level, mechanism.cost, repr(mechanism), self.noise)
+
+        if names is None:
             vector = hashlib.blake2b(b"\1".join(records), key=key, digest_size=32).hexdigest()
-            return [Release(NAME, self.party, 0, NAME, release.digest + vector)], lambda: None
-        pairs = np.empty(len(records), dtype=_PAIRS)
-        pairs["id"] = [_short(key, b"id " + name.encode()) for name in names]
-        pairs["label"] = [_short(key, record) for record in records]
-        known = Known(ledger, release.digest)
-        union = np.unique(np.concatenate([known.read(), pairs]))
-        most = int(np.unique(union["id"], return_counts=True)[1].max()) if union.size else 1
-        levels = [Release(NAME, self.party, level, NAME, release.digest) for level in range(most)]
-        return levels, lambda: known.write(union)
-
-
-@dataclass(frozen=True)
-class Known:
-    """Which labels of which ids were reported, as keyed digests; the ledger knows the digest of the file."""
-
-    ledger: Ledger
-    mechanism: str
-
-    def read(self) -> NDArray[Any]:
-        noted = [body for body in self.ledger.notes(NAME) if body["mechanism"] == self.mechanism]
-        if not noted:
-            return np.empty(0, dtype=_PAIRS)
-        content = self._path.read_bytes() if self._path.exists() else b""
-        if hashlib.sha256(content).hexdigest() not in {body["sha256"] for body in noted[-2:]}:
-            raise PrivacyError(
-                f"The list of reported labels must be whole, or a label could be reported anew for nothing. Found "
-                f"{self._path} missing or changed. Nothing is released. Restore it."
-            )
-        return np.frombuffer(content, dtype=_PAIRS)
-
-    def write(self, union: NDArray[Any]) -> None:
-        content = union.tobytes()
-        digest = hashlib.sha256(content).hexdigest()
-        if self._path.exists() and self._path.read_bytes() == content:
+            pay(0, release.digest + vector)
             return
-        self.ledger.note(NAME, {"mechanism": self.mechanism, "sha256": digest})
-        write_atomically(self._path, content)
+        pairs = np.empty(len(records), dtype=_PAIRS)
+        pairs["id"] = keyed_digests(key, (b"id " + name.encode() for name in names))
+        pairs["label"] = keyed_digests(key, records)
+        reported = NotedFile(ledger.chain, NAME, release.digest, _PAIRS, _WHOLE)
+        with reported.locked() as known:
+            union = np.unique(np.concatenate([known, pairs]))
+            for level in range(_most_labels(union)):
+                pay(level, release.digest)
+            reported.write(union)
 
-    @property
-    def _path(self) -> Path:
-        return self.ledger.path.parent / f"labels-{self.mechanism[:24]}.bin"
 
-
-def _short(key: bytes, content: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(content, key=key, digest_size=8).digest(), "big")
+def _most_labels(pairs: NDArray[Any]) -> int:
+    """How many different labels some id has had."""
+    return int(np.unique(pairs["id"], return_counts=True)[1].max()) if pairs.size else 1

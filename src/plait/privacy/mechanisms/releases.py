@@ -171,7 +171,7 @@ class NoisyGradient(NoisyRelease):
 
     def value(self, rows: ClippedRows, residuals: Floats) -> Floats:
         """sum_i clip(q_i / B, 1) D_i, exactly."""
-        return rows.adjoint(cut(np.clip(residuals / self.bound, -1.0, 1.0), rows.bits))
+        return rows.adjoint(cut(_bounded(residuals / self.bound), rows.bits))
 
     def release(self, rows: ClippedRows, residuals: Floats, stream: Keystream) -> Floats:
         return self._noisy(self.value(rows, residuals), stream)
@@ -201,7 +201,7 @@ class NoisyScores(NoisyRelease):
         return self.bound
 
     def value(self, rows: ClippedRows, weights: Floats) -> Floats:
-        return np.clip(rows.forward(weights / self.bound), -1.0, 1.0)
+        return _bounded(rows.forward(weights / self.bound))
 
     def release(self, rows: ClippedRows, weights: Floats, stream: Keystream) -> Floats:
         return self._noisy(self.value(rows, weights), stream)
@@ -235,12 +235,17 @@ class NoisySketch(NoisyRelease):
         return self.bound
 
     def value(self, scores: Floats, bucket: NDArray[np.int64], sign: Floats, bits: int) -> Floats:
-        clipped = cut(np.clip(scores / self.bound, -1.0, 1.0), bits)
+        clipped = cut(_bounded(scores / self.bound), bits)
         sums = np.bincount(bucket, weights=sign * clipped, minlength=self.buckets)
         return np.append(sums, clipped @ clipped)
 
     def release(self, scores: Floats, bucket: NDArray[np.int64], sign: Floats, bits: int, stream: Keystream) -> Floats:
         return self._noisy(self.value(scores, bucket, sign, bits), stream)
+
+
+def _bounded(values: Floats) -> Floats:
+    """One number per row, clipped to [-1, 1]; what is no number counts as 0, so that no row stops a release."""
+    return np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
 
 
 def rounding_mu(dimension: int) -> float:

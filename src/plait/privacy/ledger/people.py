@@ -1,0 +1,47 @@
+"""Whose rows an account has ever paid for: these are never scored, whatever file they stand in later."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.privacy.ledger.keys import chain_key, open_chain
+from plait.privacy.ledger.ledger import Ledger
+from plait.privacy.ledger.noted_file import NotedFile, keyed_digests
+
+_WHOLE = "The list of the people in a table must be whole, or one of them could be scored"
+
+
+@dataclass(frozen=True)
+class People:
+    """The rows of one account that took part in a run, as keyed digests of their names.
+
+    A name is a row's id, or all that the row holds where there are no ids.
+    """
+
+    root: Path
+    party: str
+    table: str
+    witness: Path | None = None
+
+    def add(self, names: Iterable[bytes]) -> None:
+        """Note these rows, for ever."""
+        with self._file.locked() as known:
+            self._file.write(np.union1d(known, self._digests(names)))
+
+    def include(self, names: Iterable[bytes]) -> NDArray[np.bool_]:
+        """Which of these rows (N,) took part in a run; none where there is no account."""
+        digests = self._digests(names)
+        if not Ledger.folder(self.root, self.party, self.table).exists():
+            return np.zeros(digests.size, dtype=np.bool_)
+        return np.isin(digests, self._file.read())
+
+    def _digests(self, names: Iterable[bytes]) -> NDArray[np.uint64]:
+        return keyed_digests(chain_key(self.root), names)
+
+    @property
+    def _file(self) -> NotedFile:
+        chain = open_chain(self.root, Ledger.folder(self.root, self.party, self.table).name, self.witness)
+        return NotedFile(chain, "people", "rows", np.dtype("<u8"), _WHOLE)

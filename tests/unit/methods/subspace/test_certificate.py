@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import Lasso, Ridge
-from sklearn.svm import SVC
 
 import plait
 from tests import oracle
@@ -56,23 +55,12 @@ def test_one_party_with_walls_or_kinks_is_certified_at_the_optimum(penalty: list
 @pytest.mark.parametrize(("loss", "name"), [(plait.Hinge(), "Hinge"), (plait.Pinball(oracle.QUANTILE), "Pinball")])
 def test_a_kinked_loss_within_a_ball_is_certified_at_the_optimum(loss: plait.Loss, name: str) -> None:
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 12))
-    y = x @ rng.normal(size=12) + rng.normal(size=200)
+    x = rng.normal(size=(80, 9))
+    y = x @ rng.normal(size=9) + rng.normal(size=80)
     parts, y = np.array_split(x, 3, axis=1), np.sign(y) if name == "Hinge" else y
     fit = plait.fit(parts, y, loss=loss, penalty=[RIDGE, RIDGE, BALL])
     assert fit.certified
     assert fit.objective == pytest.approx(best_of(parts, y, [PLAIN, PLAIN, ROUND], True, name), rel=1e-6)
-
-
-def test_a_kinked_loss_with_a_weak_penalty_ends_though_it_nearly_separates_the_classes() -> None:
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(400, 100))
-    y = np.where(x @ rng.normal(size=100) + 10 * rng.normal(size=400) > 0, 1.0, -1.0)
-    fit = plait.fit([x], y, loss=plait.Hinge(), penalty=plait.L2(1e-4))
-    assert fit.certified
-    pooled = SVC(kernel="linear", C=1 / (1e-4 * 400), tol=1e-10).fit(x, y)
-    best = np.maximum(0, 1 - y * pooled.decision_function(x)).mean() + 0.5e-4 * (pooled.coef_**2).sum()
-    assert fit.objective == pytest.approx(best, rel=1e-6)
 
 
 def test_sparse_model_has_the_support_of_the_optimum() -> None:

@@ -17,6 +17,7 @@ from plait.cli.failures import INTERRUPTED
 from plait.deployment.endpoints import Dial, Listen
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
 from plait.deployment.page.board import Viewer
+from plait.deployment.party_settings import DataOptions
 from plait.deployment.processes import PARENT
 from plait.errors import ConfigError
 from plait.transports.certificates import Folder
@@ -141,11 +142,16 @@ def start(
 ) -> Program:
     """What every program of a job does first: prepare to be interrupted, read the job file and the party's file."""
     end_when_told()
-    job = read_job(job_file)
+    job, named = read_job(job_file), bool(name)
     if name and name not in (*job.parties, job.coordinator.name):
         raise ConfigError(f"--name must be one of {', '.join(job.parties)}. Found {name!r}.")
-    file = read_party(job_file, name or job.coordinator.name, config)
-    return Program(job, job_file, file, bool(name), address, certificates, insecure, anywhere)
+    name = name or job.coordinator.name
+    own = job_file.with_name(f"{name}.toml") if config is None else config
+    if job.blind is not None and name == job.coordinator.name and not own.exists():
+        file = PartyFile(name, job_file.parent, DataOptions(file="none"))  # a blind machine has no data
+    else:
+        file = read_party(job_file, name, config)
+    return Program(job, job_file, file, named, address, certificates, insecure, anywhere)
 
 
 _LOOK = 0.5  # seconds between two looks at who the parent is

@@ -76,10 +76,38 @@ def coordinator(
 ) -> None:
     """Run the label party's program: it holds the labels, waits for the other parties and trains."""
     program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
+    if program.job.blind is not None:
+        raise ConfigError(
+            "the coordinator of this job is a blind machine. Found `plait coordinator`. Run `plait blind` there, and "
+            "`plait party` at both parties."
+        )
     local = [program.file] if program.file.name in program.job.parties and not alone else []
     consent = consent_of(program.job, program.file, yes)
     with Shown(log, track or (), page, stay).watch(program.viewer("coordinator", local)) as progress:
         coordinate(program.job, program.file, local, program.listen(), progress, fresh, consent)
+
+
+def blind(
+    job_file: JobFile,
+    config: Config = None,
+    listen: Annotated[str, typer.Option(help="host:port to listen on, instead of the job's port.")] = "",
+    certificates: Certificates = None,
+    fresh: Fresh = False,
+    insecure: Insecure = False,
+    insecure_anywhere: Anywhere = False,
+    log: LogOption = Log.text,
+    page: Page = "",
+    stay: Stay = False,
+) -> None:
+    """Run a blind machine: it trains for two parties, which run `plait party`, and sees no label and no score.
+
+    It holds no data. Whoever runs it must not work for, or with, either of the parties.
+    """
+    program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
+    if program.job.blind is None:
+        raise ConfigError('a blind machine needs protection = "blind" and a section [blind] in the job. Found none.')
+    with Shown(log, (), page, stay).watch(program.viewer("coordinator")) as progress:
+        coordinate(program.job, program.file, [], program.listen(), progress, fresh)
 
 
 def party(

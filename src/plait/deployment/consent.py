@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import guaranteed
-from plait.errors import PrivacyError
+from plait.errors import ConfigError, PrivacyError
 from plait.training.protected import summed_groups
 
 
@@ -14,8 +14,13 @@ def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
     The option is empty where nothing has to be accepted.
     """
     mode = "plain" if job.protection is None else job.protection.mode
-    label_party = job.coordinator.name
+    label_party = job.label_party
     others = ", ".join(name for name in job.parties if name != label_party)
+    if mode == "blind":
+        if file.name in job.parties:
+            other = next(name for name in job.parties if name != file.name)
+            yield "", _BLIND.format(other=other, machine=job.coordinator.name)
+        return
     if file.name == label_party and others and mode != "plain":
         yield "", _MOMENTS.format(others=others)
     elif file.name == label_party and others and job.policy.labels is None:
@@ -39,6 +44,11 @@ _MOMENTS = (
 _SUMS = (
     "this run hides {name}'s scores (experimental, see docs/protection.md): {label} learns sums over {groups}, and "
     "once {name}'s columns, encrypted under a key that {name} keeps"
+)
+_BLIND = (
+    "this run hides labels and scores (experimental, see docs/protection.md): {machine} sees them under random signs, "
+    "in a random order that it does not know, and learns how well the model fits. {other} learns D^T g of its own "
+    "columns. All of this holds only while whoever runs {machine} tells neither party what it sees"
 )
 _READS = (
     ". Few rounds do not protect 0/1 columns: who knows 60 of the rows can read most others after four rounds. Three "
@@ -66,6 +76,7 @@ def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None
 
 def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
     """Say what a prediction of a protected job shows; PrivacyError unless the party's own file accepts it."""
+    need_scoring(job)
     if job.protection is None or file.name == job.coordinator.name:
         return
     label_party = job.coordinator.name
@@ -85,6 +96,15 @@ def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None])
         )
 
 
+def need_scoring(job: Job) -> None:
+    """ConfigError where nobody of this job can ask for scores."""
+    if job.blind is not None:
+        raise ConfigError(
+            "new rows are scored by a coordinator that holds the labels. Found a blind machine, which scores nothing. "
+            f"Both parts of the model, weights.json of each party and model.json of {job.label_party}, are kept."
+        )
+
+
 def protected(job: Job) -> list[str]:
     """What protects whom in this run, in words: by noise, by encryption, or not at all."""
     mode = "plain" if job.protection is None else job.protection.mode
@@ -101,6 +121,7 @@ _PROTECTED = {
         "Labels: encrypted. The other parties learn sums over all rows (experimental).",
         "Scores of the parties: masked. The label party reads their sums only (experimental).",
     ),
+    "blind": ("Labels and scores: under random signs in a random order, at a blind machine (experimental).",),
 }
 
 
@@ -114,7 +135,12 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
     vectors = f"{many} of {rows:,} numbers"
     helpers = [party for party in job.parties if party != label_party]
     said = []
-    if name == label_party:
+    if mode == "blind":
+        machine = job.coordinator.name
+        said.append(f"Each party has sent {vectors} to {machine}, shuffled, under random signs and masks.")
+        said.append(f"{machine} has read their sums, and the labels, shuffled and under the same signs.")
+        said.append("Each party has learnt D^T g of every round, one number for each of its own columns.")
+    elif name == label_party:
         for party in helpers if mode != "sums" else ():
             noisy = ", with the noise of its guarantee" if guaranteed(job, party) else ""
             said.append(f"{party} has sent {vectors}: its partial scores{noisy}.")

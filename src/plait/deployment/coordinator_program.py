@@ -67,7 +67,9 @@ class _Run:
         self.alignments = alignments
         self.lasting = lasting
         self.progress = progress
-        if job.alignment is None:
+        if job.blind is not None:
+            self.labels = Labels(("",) * job.blind.rows, np.zeros(job.blind.rows))  # their owner brings them, disguised
+        elif job.alignment is None:
             self.labels = load_labels(job, file)  # bad input ends before anything is written
         runs = file.path(file.runs)
         # a simulation is simply run again
@@ -105,7 +107,8 @@ class _Run:
             self.orders = alignment.meet("fit", listen, remote)
             self.labels = load_labels(self.job, self.file, order=self.orders[self.file.name])
             self.progress.say(f"rows of alignment {self.alignment}: {len(self.labels.ids)}")
-        self.ids = keyed_digest(self.labels.ids, bytes.fromhex(self.key))
+        # A blind machine knows no ids: the parties compare them.
+        self.ids = "" if self.job.blind is not None else keyed_digest(self.labels.ids, bytes.fromhex(self.key))
 
     def admit_locally(self, files: Sequence[PartyFile], security: Security | None) -> None:
         """Let parties take part in this process."""
@@ -113,7 +116,8 @@ class _Run:
             rows = load_rows(self.job, file, self.orders.get(file.name))
             party = open_party(self.job, file, rows, self.name, self.key, lasting=False, security=security)
             self.local[file.name], self.files[file.name] = party, file
-            _need_same_rows(file.name, self.labels, self.ids, party)
+            if self.job.blind is None:
+                _need_same_rows(file.name, self.labels, self.ids, party)
 
     def open_hub(self, listen: Listen) -> None:
         """Let the other parties dial in."""

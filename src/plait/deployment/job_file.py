@@ -19,6 +19,7 @@ from plait.data.preparation import PrepareOptions
 from plait.deployment.job_settings import (
     JOB_SECTIONS,
     RENAMED,
+    BlindOptions,
     CoordinatorSpec,
     ModelOptions,
     PolicyOptions,
@@ -52,12 +53,14 @@ from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.protection.modes import Protection
 from plait.protection.secure_sums import check_outside
+from plait.training.blind_shield import check_blind
 from plait.training.protected import protected_form, summed_groups
 from plait.training.stopping import Stopping
 from plait.transports.tls import bare
 
 FINGERPRINT_BYTES = 16  # of a fingerprint: half a SHA-256, as much as people compare
 FORMAT = 1  # of job files; another number is refused
+_OPTIONAL = ("alignment", "blind")  # sections without which something is not done
 _LARGEST_FILE = 1 << 20  # bytes of a job or party file
 
 
@@ -80,6 +83,8 @@ class Job:
     """Who protects what; the same job on the same data is the same release, wherever it runs."""
     protection: Protection | None = None
     """What is encrypted and masked; None for "plain"."""
+    blind: BlindOptions | None = None
+    """Whom the coordinator works for, where it is a blind machine."""
     alignment: AlignmentOptions | None = None
     """How the common rows are found first; None when all files hold the same rows in the same order."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -92,6 +97,11 @@ class Job:
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
     model_digest: str = ""
     """The same without [scoring] and [fingerprints]: runs with it are of this job, however their models are used."""
+
+    @property
+    def label_party(self) -> str:
+        """Who holds the labels: the coordinator, unless that is a blind machine."""
+        return self.coordinator.name if self.blind is None else self.blind.label_party
 
     @property
     def joins_privately(self) -> bool:
@@ -126,7 +136,7 @@ def read_job(path: Path) -> Job:
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
-    given = {key: _section(table, key, where) for key in JOB_SECTIONS if key in table or key != "alignment"}
+    given = {key: _section(table, key, where) for key in JOB_SECTIONS if key in table or key not in _OPTIONAL}
     model, stopping, run = given["model"], given["stopping"], given["run"]
     penalties = _penalties(model, parties, f"{where}: model")
     loss = choose(LOSSES, model.loss, f"{where}: model.loss")
@@ -135,6 +145,10 @@ def read_job(path: Path) -> Job:
         raise ConfigError(f'{where}: a private run needs run.precision = "float64". Found {run.precision!r}.')
     name = check_name(str(table.get("name", path.stem)))
     protection = read_protection(table.get("protection"), f"{where}: protection")
+    if protection is not None and protection.mode == "blind":
+        protection = _blind(protection, given, parties, loss, penalties, where)
+    elif "blind" in given:
+        raise ConfigError(f'{where}: the section [blind] goes with protection = "blind". Found another. Change one.')
     chosen = method(table.get("method", AUTO), policy, loss, penalties, f"{where}: method")
     return Job(
         name=name,
@@ -145,6 +159,7 @@ def read_job(path: Path) -> Job:
         intercept=model.fit_intercept,
         method=_protected(chosen, protection, given["coordinator"].name, parties, policy, run, where),
         protection=protection,
+        blind=given.get("blind"),
         stopping=stopping,
         weighted=model.weighted,
         policy=replace(policy, run=f"{name}-{_release(table)}"),
@@ -251,6 +266,33 @@ def _protected(
         return protected_form(method, protection, parties)
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def _blind(
+    protection: Protection,
+    given: Mapping[str, Any],
+    parties: tuple[str, ...],
+    loss: Loss,
+    penalties: Mapping[str, Penalty],
+    where: str,
+) -> Protection:
+    """The protection of a job whose coordinator is a blind machine."""
+    options, machine, model = given.get("blind"), given["coordinator"].name, given["model"]
+    if options is None or options.label_party not in parties or machine in parties:
+        raise ConfigError(
+            f'{where}: protection = "blind" must have a coordinator that is no party, and a section [blind] whose '
+            f"label_party is one. Found the coordinator {machine!r} and the parties {', '.join(parties)}."
+        )
+    if "alignment" in given:
+        raise ConfigError(
+            f"{where}: a blind machine must get the same rows from both parties, in the same order. Found [alignment]. "
+            "Align the files with another job first (`plait align`), and leave it out here."
+        )
+    try:
+        check_blind(parties, loss, penalties, model.weighted, model.fit_intercept)
+    except SettingError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return replace(protection, label_party=options.label_party)
 
 
 def _policy(options: PolicyOptions, parties: tuple[str, ...], loss: Loss, stopping: Stopping, where: str) -> Policy:

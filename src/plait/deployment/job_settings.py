@@ -45,6 +45,27 @@ class CoordinatorSpec:
 
 
 @dataclass(frozen=True)
+class BlindOptions:
+    """With protection = "blind": the coordinator is a third machine, which works for two parties.
+
+    Parameters
+    ----------
+    label_party : str
+        Which of the two parties holds the labels.
+    rows : int
+        How many rows both parties hold, in the same order.
+    """
+
+    label_party: str
+    rows: int
+
+    def __post_init__(self) -> None:
+        check_name(self.label_party)
+        if self.rows < 1:
+            raise ConfigError(f"blind.rows must be 1 or more. Found {self.rows}.")
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """What is minimised; the names are those of `plait.fit`.
 
@@ -132,6 +153,7 @@ class ScoringOptions:
 
 JOB_SECTIONS: Mapping[str, Any] = {
     "coordinator": CoordinatorSpec,
+    "blind": BlindOptions,
     "model": ModelOptions,
     "stopping": Stopping,
     "privacy": PolicyOptions,

@@ -26,7 +26,8 @@ def fit_in_processes(job: Job, job_file: Path, fresh: bool, yes: bool, log: str,
         address = f"127.0.0.1:{free_port()}"
         common = ["--certificates", temporary, "--log", log, *(["--yes"] if yes else [])]
         own = [*(["--fresh"] if fresh else []), *more]
-        commands = [["coordinator", str(job_file), "--listen", address, *common, *own]]
+        role = "coordinator" if job.blind is None else "blind"
+        commands = [[role, str(job_file), "--listen", address, *common, *own]]
         for name in job.parties:
             if name != job.coordinator.name:
                 commands.append(["party", str(job_file), "--name", name, "--address", address, *common])

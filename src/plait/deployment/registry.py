@@ -67,12 +67,18 @@ def method(value: Any, policy: Policy, loss: Loss, penalties: Mapping[str, Penal
         raise ConfigError(f"{where}: {error}") from error
 
 
+def loss_name(loss: Loss) -> str:
+    """A loss as job files call it."""
+    return next(name for name, kind in LOSSES.items() if type(loss) is kind)
+
+
 def read_protection(value: Any, where: str) -> Protection | None:
     """What a job encrypts and masks; None for "plain".  A job must say it: there is no default."""
     if value is None:
         raise ConfigError(
-            f'{where} must be "labels", "sums" or "plain". Found nothing. Write protection = "labels": nobody learns '
-            'the labels. "sums" needs three parties, and also hides their scores. "plain" shows both.'
+            f'{where} must be "labels", "sums", "blind" or "plain". Found nothing. Write protection = "labels": nobody '
+            'learns the labels. "sums" needs three parties, and also hides their scores. "blind" hides the scores of '
+            'two parties with a third machine. "plain" shows both.'
         )
     table = {"mode": value} if isinstance(value, str) else value
     if table == {"mode": "plain"}:

@@ -9,7 +9,7 @@ import numpy as np
 from plait._types import Array
 from plait.deployment.job_file import Job
 from plait.deployment.local_data import Labels
-from plait.deployment.registry import LOSSES
+from plait.deployment.registry import loss_name
 from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.deployment.run_folder import RunFolder, plain_rounds
 from plait.problem.metrics import metrics
@@ -49,9 +49,8 @@ class Results:
 
     def write(self, folder: RunFolder) -> None:
         """Write model.json and history.json."""
-        loss = next(name for name, kind in LOSSES.items() if type(self.job.loss) is kind)
         result = {**self._summary, "metrics": self._metrics}
-        folder.write_model(self.conducted.intercept, loss, self.job.parties, result)
+        folder.write_model(self.conducted.intercept, loss_name(self.job.loss), self.job.parties, result)
         folder.write_history(plain_rounds(list(self.conducted.outcome.history)))
 
     @property

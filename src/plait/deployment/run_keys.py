@@ -38,10 +38,13 @@ def run_secret(folder: RunFolder) -> bytes:
     return bytes.fromhex(content["secret"])
 
 
-def party_keys(folder: RunFolder, job: Job, security: Security | None) -> PartyKeys:
-    """What a party keeps to itself in one protected run; with certificates, its masking key is signed."""
+def party_keys(folder: RunFolder, job: Job, security: Security | None, rows: str = "") -> PartyKeys:
+    """What a party keeps to itself in one protected run; with certificates, its masking key is signed.
+
+    A key is for parties that hold the same `rows`, as a digest of their ids, where nobody else compares them.
+    """
     secret, used = run_secret(folder), UsedMasks(folder.checkpoint / "masks")
-    run = Run(job.digest, folder.path.parent.name)
+    run = Run(job.digest, f"{folder.path.parent.name} {rows}".rstrip())
     if not isinstance(security, Identity):
         return PartyKeys(secret, run, used=used)
     sign, verify = signing(security, job.fingerprints)

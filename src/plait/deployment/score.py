@@ -11,6 +11,7 @@ from plait._names import check_run
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.align import missing_from
 from plait.deployment.common_rows import CommonRows, Question, find_common_rows
+from plait.deployment.consent import need_scoring
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
@@ -59,6 +60,7 @@ class _Prediction:
     def __init__(
         self, job: Job, file: PartyFile, local: Sequence[PartyFile], listen: Listen | None, run: str, progress: Progress
     ) -> None:
+        need_scoring(job)
         check_covered(job.policy.uncovered(job.parties))
         self.job, self.file, self.local, self.listen, self.progress = job, file, local, listen, progress
         self.folder = trained(job, file, run, progress)

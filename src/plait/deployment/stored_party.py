@@ -14,14 +14,15 @@ from plait.deployment.asked_before import Questions
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
-from plait.deployment.local_data import Rows
+from plait.deployment.local_data import Rows, load_labels
 from plait.deployment.message_log import AuditLog, read_log
 from plait.deployment.party_privacy import admit, guaranteed, mechanism_of, spec_at
 from plait.deployment.party_settings import TrustOptions
+from plait.deployment.registry import loss_name
 from plait.deployment.run_folder import RunFolder, Status, TrainedPart
 from plait.deployment.run_keys import party_keys
 from plait.deployment.trained_rows import note_people
-from plait.errors import PrivacyError, ProtocolError, StorageError
+from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
 from plait.messages import Broadcast, Share
 from plait.problem.features import Features, scores_of
 from plait.training.assembly import assemble_party
@@ -80,7 +81,7 @@ class StoredParty(AnswersNothing):
     ) -> None:
         lasting = tally is not None  # who counts is a program of its own, and must survive its end
         self._mechanism = mechanism_of(job, party.name)
-        self._tally = tally
+        self._job, self._tally = job, tally
         self._trust = trust
         self._least = trust.min_columns if lasting and not guaranteed(job, party.name) else 0
         """Columns that a share must be made of, where it leaves this process without noise."""
@@ -217,6 +218,9 @@ class StoredParty(AnswersNothing):
             self.folder.write_weights(
                 TrainedPart(self._rows.columns, weights, clip, mean, mechanism.guaranteed, mechanism.covers_weights)
             )
+            if self._job.blind is not None and self._party.name == self._job.label_party:
+                about = {"rows": len(self._rows.ids)}
+                self.folder.write_model(self._party.intercept, loss_name(self._job.loss), self._job.parties, about)
             self.folder.write_history(told_results(finished.details)["rounds"])
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
 
@@ -310,12 +314,20 @@ def open_party(
     admit(job, file, spec.policy)
     note_people(job, file, spec.policy, rows)
     folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
-    equal = equal_weights(len(rows.ids))
+    equal, ids = equal_weights(len(rows.ids)), keyed_digest(rows.ids, bytes.fromhex(key))
+    if job.blind is not None and len(rows.ids) != job.blind.rows:
+        raise InputError(
+            f"the job says blind.rows = {job.blind.rows}. Found {len(rows.ids)} rows. Correct one of them."
+        )
     party = assemble_party(
-        spec, file.name, Features(rows.matrix), equal, keys=lambda: party_keys(folder, job, security)
+        spec,
+        file.name,
+        Features(rows.matrix),
+        equal,
+        keys=lambda: party_keys(folder, job, security, "" if job.blind is None else ids),
+        labels=load_labels(job, file).values if job.blind is not None and file.name == job.label_party else None,
     )
     settings = dict(job.settings)
     folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))
-    ids = keyed_digest(rows.ids, bytes.fromhex(key))
     tally = Tally(file) if lasting else None
     return StoredParty(job, party, folder, rows, ids, tally, file.trust)

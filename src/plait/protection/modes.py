@@ -5,29 +5,32 @@ from dataclasses import dataclass
 from plait.errors import SettingError
 from plait.protection.leverage import MAX_LEVERAGE
 
-MODES = ("labels", "sums")
+MODES = ("labels", "sums", "blind")
 
 
 @dataclass(frozen=True)
 class Protection:
     """What is hidden, and what a party accepts.
 
-    mode           "labels": parties learn D_m^T g and never g; "sums": also, the coordinator learns sums only
+    mode           "labels": parties learn D_m^T g and never g; "sums": also, the coordinator learns sums only;
+                   "blind": two parties, and a third machine that sees shuffled, sign-flipped numbers
     groups         with "sums": show one sum for each group of at least three parties; fewer rounds, more is shown
     max_leverage   the largest leverage of a row that a party accepts; above it that row's label could be read
+    label_party    with "blind": who holds the labels; empty for the first party
     """
 
     mode: str
     max_leverage: float = MAX_LEVERAGE
     groups: bool = False
+    label_party: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, str) or self.mode not in MODES:
             raise SettingError(
-                f'protection must be "plain", "labels" or "sums". Found {self.mode!r}. Use one of these.'
+                f'protection must be "plain", "labels", "sums" or "blind". Found {self.mode!r}. Use one of these.'
             )
         if self.groups and self.mode != "sums":
-            raise SettingError('groups goes with protection "sums". Found "labels". Leave it out.')
+            raise SettingError('groups goes with protection "sums". Found another mode. Leave it out.')
         if not 0 < self.max_leverage <= 1:
             raise SettingError(f"max_leverage must lie above 0 and at most at 1. Found {self.max_leverage}.")
 

@@ -168,6 +168,10 @@ class MaskingParty:
                 f"a mask must hide one vector. Found a second one for exchange {place}. Start afresh, with new keys."
             )
 
+    def pair_secret(self, other: str, what: str) -> bytes:
+        """32 bytes that this party and another one know, and nobody else."""
+        return self._mask_key(other, self._shared[other], 0, f"secret {what}")
+
     def _mask_key(self, other: str, secret: bytes, exchange: int, what: str) -> bytes:
         first, second = sorted([self.name, other])
         info = b"plait mask 1" + _framed(self.run.job, self.run.run, first, second, what) + exchange.to_bytes(8, "big")

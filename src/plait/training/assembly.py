@@ -16,6 +16,7 @@ from plait.privacy.policy import Policy, Protections
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 from plait.protection.modes import Protection
+from plait.training.blind_shield import BlindPartyShield
 from plait.training.party import Party
 from plait.training.party_shield import PartyKeys, PartyShield, simulated_keys
 from plait.training.stopping import Stopping
@@ -49,6 +50,16 @@ class RunSpec:
         return tuple(self.penalties)
 
     @property
+    def blind(self) -> bool:
+        """Whether the coordinator is a blind machine."""
+        return self.protection is not None and self.protection.mode == "blind"
+
+    @property
+    def label_party(self) -> str:
+        """Who holds the labels beside a blind machine."""
+        return (self.protection.label_party if self.protection is not None else "") or self.parties[0]
+
+    @property
     def briefed(self) -> bool:
         """Whether parties are told something about the rows before round 1."""
         return self.weighted or self.protections.labels
@@ -61,11 +72,13 @@ def assemble_party(
     weights: Array,
     start: Array | None = None,
     keys: Callable[[], PartyKeys] = simulated_keys,
+    labels: Array | None = None,
 ) -> Party:
     """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
 
     weights (N,) are equal, unless a briefing brings others.  `start` (d,) are weights of an earlier model.  A
-    protected run needs `keys` of this run only; a simulated one draws them.
+    protected run needs `keys` of this run only; a simulated one draws them.  With a blind machine the label party is
+    the party that has `labels` (N,).
     """
     mechanism = spec.protections.mechanisms[name]
     method = unprotected_method(spec.method, spec.protections)
@@ -74,9 +87,14 @@ def assemble_party(
         method = protected_method(spec.method, spec.protections, gate)
     if spec.briefed:
         method = Briefed(method, mechanism.guaranteed)
-    shield = None
+    shield: PartyShield | None = None
     if spec.protection is not None:
-        shield = PartyShield(spec.protection, name, spec.parties, features.matrix, keys)
+        if spec.blind:
+            shield = BlindPartyShield(
+                spec.protection, name, spec.parties, features.matrix, keys, labels, spec.fit_intercept
+            )
+        else:
+            shield = PartyShield(spec.protection, name, spec.parties, features.matrix, keys)
         features = shield.features(features)
     block = Block(features, spec.penalties[name], spec.protections.loss, weights, start)
     return Party(name, block, method, spec.precision, shield)

@@ -65,7 +65,7 @@ def agree(
         if share.vector is None:
             raise ProtocolError(f"{name} must answer an offer with its encrypted columns. Found nothing. End the run.")
         first, *rest = from_words(share.vector, 1 + sums)
-        hints[name], keys[name], sizes[name] = _hints(name, first), rest, len(first)
+        hints[name], keys[name], sizes[name] = read_hints(name, first), rest, len(first)
         check_width(rows, hints[name].columns)
     groups = summed_groups(protection, parties)
     if sums:
@@ -80,7 +80,8 @@ def agree(
     return CoordinatorShield(sealers, SumReader(rows, groups) if sums else None, columns, sizes)
 
 
-def _hints(name: str, data: bytes) -> Hints:
+def read_hints(name: str, data: bytes) -> Hints:
+    """A party's hints; ProtocolError names it where they are malformed."""
     try:
         return Hints.decode(data)
     except PlaitError as error:
@@ -89,7 +90,11 @@ def _hints(name: str, data: bytes) -> Hints:
 
 def _answers(rows: int, sums: bool) -> Form:
     """What an offer may be answered with: hints for every number of columns that is allowed."""
-    most = max(1, min(MAX_COLUMNS, int(MAX_COLUMNS_SHARE * rows)))
-    sizes = {words_of(hints_size(columns, each)) for columns in range(1, most + 1) for each in SETS}
     key = words_of(ANNOUNCEMENT_BYTES) if sums else 0
-    return Form(scalars=frozenset({0}), vector=True, words=frozenset(size + key for size in sizes))
+    return Form(scalars=frozenset({0}), vector=True, words=frozenset(size + key for size in hint_sizes(rows)))
+
+
+def hint_sizes(rows: int) -> set[int]:
+    """How many words hints may have."""
+    most = max(1, min(MAX_COLUMNS, int(MAX_COLUMNS_SHARE * rows)))
+    return {words_of(hints_size(columns, each)) for columns in range(1, most + 1) for each in SETS}

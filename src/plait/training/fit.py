@@ -19,6 +19,7 @@ from plait.problem.penalties import Penalty
 from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, PENALTIES, canonical, loss_of, penalty_of, takes_alpha
 from plait.protection.modes import Protection
 from plait.training.assembly import RunSpec
+from plait.training.blind_shield import check_blind
 from plait.training.fit_result import Fit
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION, need_precision
@@ -94,7 +95,8 @@ def fit(
         weights become as exact as the tolerance asks.
     protection : str or Protection, default="plain"
         "labels": parties learn D_m^T g and never g, so not the labels.  "sums": also the coordinator learns only sums
-        over the parties.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
+        over the parties.  "blind": two parties, the first with the labels, and a third machine that sees both under
+        random signs in a random order.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
     start : list or dict of array-like of shape (d_m,), default=None
         The weights of an earlier model with the same columns, `Fit.weights`: the first step that every party proposes.
         ADMM and runs with helpers begin at zero nevertheless; runs with protected labels refuse it.
@@ -150,6 +152,10 @@ def fit(
             raise SettingError(
                 "protection goes with no privacy mechanism and precision 'float64' so far. Leave one out."
             )
+        if shield.mode == "blind":
+            check_blind(_names(read), chosen, penalties, weights is not None, bool(fit_intercept))
+            if start is not None:
+                raise SettingError("a run with a blind machine begins at zero. Found start. Leave it out.")
         method_used = protected_form(choice.method, shield, _names(read))
     spec = RunSpec(
         penalties,

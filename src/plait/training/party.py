@@ -92,4 +92,13 @@ class Party:
     @property
     def weights(self) -> Array:
         """x_m, (d_m,)."""
-        return self._side.weights(self._standing.state)
+        return self._split()[0]
+
+    @property
+    def intercept(self) -> float:
+        """The intercept, where this party has it: beside a blind machine; else 0."""
+        return self._split()[1]
+
+    def _split(self) -> tuple[Array, float]:
+        weights = self._side.weights(self._standing.state)
+        return (weights, 0.0) if self.shield is None else self.shield.split(weights)

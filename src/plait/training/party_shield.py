@@ -84,10 +84,18 @@ class PartyShield:
         self.warning = check_width(rows, columns)
         self.leverage: Leverage = leverages(matrix)
         check_rows(self.leverage, protection.max_leverage)
-        self._columns = encode_columns(matrix)
+        self._columns = encode_columns(self._table(matrix))
         self._opener: tuple[Array, GradientDecryptor] | None = None
         self._masker: tuple[Array, Masker] | None = None
         self._last: tuple[Broadcast, Broadcast] | None = None
+
+    def _table(self, matrix: Any) -> Any:
+        """What is encrypted."""
+        return matrix
+
+    def split(self, weights: Array) -> tuple[Array, float]:
+        """The weights of the party's own columns, and what it knows of the intercept."""
+        return weights, 0.0
 
     def features(self, table: Features) -> Features:
         """The table that D^T g is about: as it was encoded, where that rounds it."""
@@ -107,9 +115,12 @@ class PartyShield:
     @property
     def form(self) -> Form:
         """What may come before round 1 and in every round."""
-        gradient = gradient_size(*self._columns.shape, self._columns.parameters)
         keys = {len(self._group) * words_of(ANNOUNCEMENT_BYTES)} if self._sums else set()
-        return Form(words=frozenset({words_of(offer_size()), words_of(gradient), *keys}))
+        return Form(words=frozenset({words_of(offer_size()), self._gradient_words, *keys}))
+
+    @property
+    def _gradient_words(self) -> int:
+        return words_of(gradient_size(*self._columns.shape, self._columns.parameters))
 
     @property
     def exchanges_before(self) -> int:
@@ -137,9 +148,13 @@ class PartyShield:
     def open(self, agreed: Agreed, broadcast: Broadcast) -> Broadcast:
         """The broadcast with D_m^T g as its vector; what is opened twice in a row is computed once."""
         if self._last is None or self._last[0] is not broadcast:
-            assert agreed.offer is not None
-            self._last = broadcast, Opener(self._decryptor(agreed.offer)).open(broadcast)
+            words = self._opened_with(agreed)
+            assert words is not None
+            self._last = broadcast, Opener(self._decryptor(words)).open(broadcast)
         return self._last[1]
+
+    def _opened_with(self, agreed: Agreed) -> Array | None:
+        return agreed.offer
 
     def mask(self, agreed: Agreed, share: Share, exchange: int) -> Share:
         """The share as it leaves: in "sums" masked, under masks of this exchange only."""

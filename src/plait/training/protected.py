@@ -128,6 +128,8 @@ def protected_form(method: Method, protection: Protection, names: tuple[str, ...
         )
     if protection.mode == "labels":
         return ProtectedSubspace(method)
+    if protection.mode == "blind":
+        return ProtectedSubspace(method, (names,), disguised=True)
     if len(names) < LEAST_GROUP:
         raise SettingError(
             f'protection="sums" needs at least {LEAST_GROUP} parties: of two, each knows the other. Found {len(names)}.'

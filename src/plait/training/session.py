@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from plait._threads import blas_threads, workers
 from plait._types import Array
 from plait.data.parts import Part, equal_weights
@@ -71,9 +73,13 @@ class Session:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
             self.spec.policy.admit(self.spec.parties)
         parties = {
-            p.name: assemble_party(self.spec, p.name, p.features, equal, self.starts.get(p.name)) for p in self.parts
+            p.name: assemble_party(
+                self.spec, p.name, p.features, equal, self.starts.get(p.name), labels=self._labels_of(p.name)
+            )
+            for p in self.parts
         }
-        coordinator = assemble_coordinator(self.spec, self.labels, self.weights)
+        labels = np.zeros_like(self.labels) if self.spec.blind else self.labels  # the machine gets them disguised
+        coordinator = assemble_coordinator(self.spec, labels, self.weights)
         with blas_threads(1), workers(len(parties)) as pool:
             handlers = {name: party.handle for name, party in parties.items()}
             transport = self.tap(InProcess(handlers, pool if self._large else None))
@@ -84,9 +90,13 @@ class Session:
                 )
                 reasons.append(done.outcome.reason)
         self._warn(done.outcome)
-        model = LinearModel({n: p.weights for n, p in parties.items()}, done.intercept)
+        intercept = done.intercept + sum(p.intercept for p in parties.values())
+        model = LinearModel({n: p.weights for n, p in parties.items()}, intercept)
         shown = "\n".join(f"{n}: {line}" for n, p in parties.items() if p.shield is not None for line in p.shield.lines)
         return Trained(model, done.outcome, done.released, shown)
+
+    def _labels_of(self, name: str) -> Array | None:
+        return self.labels if self.spec.blind and name == self.spec.label_party else None
 
     def _watch(self, parties: Mapping[str, Party]) -> Callable[[Transport], Transport]:
         trace = self.trace

@@ -232,7 +232,7 @@ def test_sums_of_groups_take_fewer_rounds_than_one_sum() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"protection": "secret"}, SettingError, '"plain", "labels" or "sums"'),
+        ({"protection": "secret"}, SettingError, '"plain", "labels", "sums" or "blind"'),
         ({"protection": "labels", "method": plait.Jacobi()}, SettingError, "needs plait.Subspace"),
         ({"protection": "labels", "precision": "float32"}, SettingError, "precision 'float64'"),
         ({"protection": Protection("labels", 1e-3)}, PrivacyError, "leverage of at most 0.001"),

@@ -6,6 +6,7 @@ import signal
 
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.common_rows import CommonRows, find_common_rows
+from plait.deployment.consent import need_scoring
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import read_new_rows
@@ -44,6 +45,7 @@ def serve(
 
     Where the job joins new rows privately they are aligned first; `refresh` does so once more.
     """
+    need_scoring(job)
     check_covered(job.policy.uncovered(job.parties))
     tokens = Tokens(tokens_file(file))
     options.check_reach(bool(len(tokens)))

@@ -24,11 +24,13 @@ from plait.problem.penalties import Penalty
 class ProtectedSubspace(Method):
     """`Subspace`, or `Augmented`, whose parties never see the gradient.
 
-    groups   parties whose shares the coordinator sees only as a sum; none where it sees every share
+    groups      parties whose shares the coordinator sees only as a sum; none where it sees every share
+    disguised   whether it sees rows under random signs, so that their mean tells nothing
     """
 
     inner: Subspace | Augmented
     groups: Groups = ()
+    disguised: bool = False
     precisions: ClassVar[tuple[str, ...]] = ("float64",)
 
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
@@ -38,7 +40,7 @@ class ProtectedSubspace(Method):
         return self.inner.exchanges(rounds, rows)
 
     def party_side(self, block: Block) -> PartySide:
-        party = SubspaceParty(block, HiddenGradient(block))
+        party = SubspaceParty(block, HiddenGradient(block, centred=not self.disguised))
         return SummedParty(party) if self.groups else party
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:

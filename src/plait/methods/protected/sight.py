@@ -61,8 +61,10 @@ class HiddenGradient:
     shows_moves: ClassVar[bool] = False
     outlook: ClassVar[int] = len(fields(Outlook))
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, centred: bool = True) -> None:
+        """Scores under random signs are not `centred`: their mean is 0 whatever they are."""
         self.block = block
+        self._centred = centred
         self._sizes = np.sqrt(block.features.weighted_column_squares(block.weights))
 
     def check(self, vector: Array, first: Array | None, step: float | None) -> None:
@@ -84,9 +86,9 @@ class HiddenGradient:
     def curvature(self, x: Array, orders: StepProposal, vector: Array, first: Array) -> Array:
         told = Outlook(*(float(s) for s in orders.outlook))
         own = self.block.features.forward(x)
-        mean = float(own.mean())
-        left = max(told.variance - told.slope**2 * float(own.var()), 0.0)
-        guess = self.block.loss.expected_curvature(told.mean + told.slope * (own - mean), left)
+        mean, centre = (float(own.mean()), told.mean) if self._centred else (0.0, 0.0)
+        left = max(told.variance - told.slope**2 * float(np.mean(np.square(own - mean))), 0.0)
+        guess = self.block.loss.expected_curvature(centre + told.slope * (own - mean), left)
         w = self.block.weights * np.maximum(guess, max(_CURVATURE_FLOOR * float(guess.mean()), 1e-300))
         total = told.curvature if told.curvature > 0 else orders.stiffness  # flat everywhere: keep the step finite
         return np.asarray(w * (total / float(w.sum())))

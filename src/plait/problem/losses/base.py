@@ -29,6 +29,8 @@ class Loss(ABC):
     convex: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
+    symmetric: ClassVar[bool] = False
+    """Whether loss(-z; -y) = loss(z; y): it depends on y z, or on |y - z|, alone."""
     curvature: ClassVar[float | None]
 
     @abstractmethod

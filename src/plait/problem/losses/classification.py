@@ -14,6 +14,7 @@ from plait.problem.scalar_roots import logistic_root
 
 class _Classification(Loss):
     classifies = True
+    symmetric = True
 
     def labels(self, y: Array) -> Array:
         """Accept -1/+1 and 0/1; return -1/+1."""

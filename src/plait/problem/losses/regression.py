@@ -16,6 +16,7 @@ from plait.problem.scalar_roots import cauchy_hessian, cauchy_root, half_log
 class Squared(Loss):
     """(z - y)^2 / 2."""
 
+    symmetric = True
     curvature: ClassVar[float] = 1.0
 
     def value(self, z: Array, y: Array) -> Array:
@@ -49,6 +50,7 @@ class Huber(Loss):
     """
 
     delta: float = 1.0
+    symmetric = True
     curvature: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -141,6 +143,7 @@ class Cauchy(Loss):
 
     scale: float = 1.0
     convex = False
+    symmetric = True
     curvature: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

@@ -1,0 +1,154 @@
+"""A blind machine between two owners, as three programs: the plain model, resumed with the same bits."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import plait
+from plait.deployment.job_file import read_job
+from plait.errors import ConfigError
+from plait.transports import certificate_authority
+from plait.transports.certificates import Folder
+
+from .conftest import Job, JobMaker
+from .test_kills import JOURNAL
+
+ROWS = 1200
+NAMES = ("machine", "bank", "shop")
+
+
+def blind(jobs: JobMaker, *changes: tuple[str, str]) -> Job:
+    """The job of the other tests, with a third program that coordinates."""
+    job = jobs(parties=("bank", "shop"), rows=ROWS, method='name = "auto"', tol=1e-9, protection='"labels"')
+    text = job.file.read_text().replace('protection = "labels"', 'protection = "blind"')
+    text = text.replace('name = "bank"\naddress', 'name = "machine"\naddress')
+    text += f'[blind]\nlabel_party = "bank"\nrows = {ROWS}\n'
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    job.file.write_text(text)
+    folder = Folder(job.folder / "certs")  # the bank's authority signs the machine's certificate
+    certificate_authority.sign_request(folder, certificate_authority.make_request(folder, "machine"))
+    return Job(job.folder, job.parties, "machine", job.programs)
+
+
+def start(job: Job, name: str, killed_at: tuple[str, str, str] | None = None) -> None:
+    role = ["blind", str(job.file)] if name == "machine" else ["party", str(job.file), "--name", name]
+    command = [sys.executable, "-m", "plait", *role]
+    if killed_at is not None:
+        command[1:3] = [str(Path(__file__).with_name("killed_at.py")), *killed_at]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with (job.folder / f"{name}.log").open("ab") as log:
+        job.programs[name] = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+
+
+def table(job: Job, name: str) -> np.ndarray:
+    lines = [line.split(",")[1:] for line in (job.folder / f"{name}.csv").read_text().splitlines()[1:]]
+    return np.array(lines, dtype=float)
+
+
+def weights(job: Job, name: str) -> np.ndarray:
+    (path,) = (job.folder / "runs").glob(f"*/{name}/weights.json")
+    return np.array(json.loads(path.read_text())["weights"])
+
+
+def pooled(job: Job) -> plait.Fit:
+    """The same model, plain, from the files alone."""
+    x = {name: table(job, name)[:, :4] for name in ("bank", "shop")}
+    scaled = {name: (v - v.mean(axis=0)) / v.std(axis=0) for name, v in x.items()}
+    strict = plait.Stopping(tol=1e-10, max_rounds=100)
+    return plait.fit(scaled, table(job, "bank")[:, 4], penalty=plait.L2(1e-3), fit_intercept=True, stopping=strict)
+
+
+def check(job: Job) -> None:
+    expected: Any = pooled(job)
+    for name in ("bank", "shop"):
+        np.testing.assert_allclose(weights(job, name), expected.weights[name], atol=2e-6)
+    (path,) = (job.folder / "runs").glob("*/bank/model.json")
+    assert json.loads(path.read_text())["intercept"] == pytest.approx(expected.intercept, abs=1e-6)
+
+
+def test_three_programs_train_the_plain_model(jobs: JobMaker) -> None:
+    job = blind(jobs)
+    for name in NAMES:
+        start(job, name)
+    assert [job.wait(name) for name in NAMES] == [0, 0, 0], [job.log(name) for name in NAMES]
+    check(job)
+    assert "machine sees them under random signs" in job.log("bank")
+    machine = max((job.folder / "runs").glob("*/coordinator"))
+    assert json.loads((machine / "model.json").read_text())["intercept"] == 0.0, "it does not know the intercept"
+    assert json.loads((machine / "model.json").read_text())["metrics"] == {}
+    assert not list(job.folder.rglob("protection.json"))  # the secrets of a finished run are gone
+
+
+POINTS = {
+    "machine, hints taken but not journalled": ("machine", f"{JOURNAL}.append_behind", "before", 2),
+    "label party, labels journalled but not sent": ("bank", f"{JOURNAL}.append", "after", 2),
+    "other party, a share journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 4),
+}
+
+
+@pytest.mark.parametrize("point", [*POINTS.values()][1:2], ids=[*POINTS][1:2])
+def test_a_killed_program_goes_on(jobs: JobMaker, point: tuple[str, str, str, int]) -> None:
+    name, function, when, count = point
+    job = blind(jobs)
+    for each in NAMES:
+        start(job, each, (function, when, str(count)) if each == name else None)
+    assert job.wait(name) == -9
+    start(job, name)
+    assert [job.wait(each) for each in NAMES] == [0, 0, 0], [job.log(each) for each in NAMES]
+    check(job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_a_program_killed_elsewhere_goes_on(jobs: JobMaker, point: tuple[str, str, str, int]) -> None:
+    test_a_killed_program_goes_on(jobs, point)
+
+
+def test_owners_with_other_rows_refuse_before_anything_is_sent(jobs: JobMaker) -> None:
+    job = blind(jobs)
+    path = job.folder / "shop.csv"
+    head, first, second, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([head, second, first, *rest]) + "\n")
+    for name in NAMES:
+        start(job, name)
+    assert [job.wait(name) != 0 for name in NAMES] == [True] * 3
+    assert "both parties must hold the same rows in the same order" in job.log("bank") + job.log("shop")
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ([('loss = "logistic"', 'loss = "poisson"')], "needs a loss that is the same for -y and -z"),
+        ([('label_party = "bank"', 'label_party = "machine"')], "whose label_party is one"),
+        ([('name = "machine"', 'name = "bank"')], "a coordinator that is no party"),
+        ([("[blind]", '[alignment]\ncase = "fold"\n[blind]')], "the same rows from both parties"),
+        ([('protection = "blind"', 'protection = "labels"')], 'goes with protection = "blind"'),
+        ([('parties = ["bank", "shop"]', 'parties = ["bank", "shop", "tele"]')], "works for 2 parties"),
+        ([('loss = "logistic"', 'loss = "logistic"\nweighted = true')], "counts all rows alike"),
+        ([('name = "l2", alpha = 1e-3', 'name = "non-negative"')], "goes with the penalties l2, l1"),
+    ],
+)
+def test_what_a_blind_machine_cannot_do_is_refused(jobs: JobMaker, changes: list[tuple[str, str]], found: str) -> None:
+    job = blind(jobs, *changes)
+    with pytest.raises(ConfigError, match=found):
+        read_job(job.file)
+
+
+def test_other_programs_of_a_blind_job_say_what_to_run(jobs: JobMaker) -> None:
+    job = blind(jobs)
+    for command, found in (
+        (["coordinator"], "Run `plait blind` there"),
+        (["predict", "--name", "bank"], "scores nothing"),
+    ):
+        given = [sys.executable, "-m", "plait", command[0], str(job.file), *command[1:]]
+        done = subprocess.run(given, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0
+        assert found in done.stderr

@@ -18,6 +18,7 @@ from plait.deployment.local_data import Rows, prepare_rows, read_new_rows
 from plait.deployment.message_log import AuditLog
 from plait.deployment.part_scores import PartScores, rows_of_ids
 from plait.deployment.party_privacy import guaranteed, need_protected_weights
+from plait.deployment.party_settings import TrustOptions
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score_limits import ScoreLimits
 from plait.deployment.trained_rows import trained_rows
@@ -122,12 +123,14 @@ class Scorer(AnswersNothing):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences for the party's owner about its rows."""
-        left_out = int((~self._parts.given).sum())
-        if not left_out:
-            return self.rows.remarks
-        remedy = "" if self._private else " trust.score_training_rows = true would score them."
-        trained = f"{left_out} of {self.count} rows in {self._rows_file} were trained on, and are not scored.{remedy}"
-        return (*self.rows.remarks, trained)
+        remarks = list(self.rows.remarks)
+        if left_out := int((~self._parts.given).sum()):
+            remedy = "" if self._private else " trust.score_training_rows = true would score them."
+            there = f"{left_out} of {self.count} rows in {self._rows_file}"
+            remarks.append(f"{there} were trained on, and are not scored.{remedy}")
+        if self.agreement is SERVICE:
+            remarks.append(_limits(self._file.trust))
+        return tuple(remarks)
 
     @property
     def ready(self) -> Ready:
@@ -282,3 +285,10 @@ class Scorers(AnswersNothing):
             for scorer in self._scorers.values():
                 scorer.close()
             self._scorers.clear()
+
+
+def _limits(trust: TrustOptions) -> str:
+    """When a party stops to answer a service, for its owner."""
+    each = f"each id has {trust.scores_per_id} scores" if trust.scores_per_id else "an id has any number of scores"
+    all_ = f"all ids together {trust.max_scores:,}" if trust.max_scores else "all ids together any number"
+    return f"{each} by this run, {all_}; an id beyond that counts as missing (trust.scores_per_id, trust.max_scores)"

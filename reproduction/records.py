@@ -264,7 +264,7 @@ class Shelf:
 
     def _kept(self, path: Path) -> dict[str, Any] | None:
         try:
-            content = read_json(path, "A kept stage", _FORMAT)
+            content = read_json(path, "A kept stage", {}, _FORMAT)
         except StorageError:
             return None
         return content if content.get("settings") == self.digest else None

@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from plait._shapes import Shape, misfit
 from plait.errors import StorageError
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700  # for the owner alone
@@ -117,8 +118,8 @@ def _sum(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def read_json(path: Path, what: str, version: int = 1) -> dict[str, Any]:
-    """A JSON object whose "format" is `version`; StorageError names the file and what to do."""
+def read_json(path: Path, what: str, shape: Shape, version: int = 1) -> dict[str, Any]:
+    """A JSON object of this shape whose "format" is `version`; StorageError names the file and what to do."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -134,5 +135,10 @@ def read_json(path: Path, what: str, version: int = 1) -> dict[str, Any]:
         raise StorageError(
             f"{what} must be as plait wrote it. Found {path}, whose checksum is missing or wrong: it "
             "is damaged, or was edited. Restore a copy of the whole folder."
+        )
+    if (wrong := misfit(content, shape)) is not None:
+        raise StorageError(
+            f"{what} must have its fields, each of its kind. Found another {wrong.strip('.') or 'content'} in {path}. "
+            "Restore a copy of the whole folder."
         )
     return content

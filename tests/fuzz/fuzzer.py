@@ -6,6 +6,7 @@ Inputs are samples with bytes changed, removed, added, or taken from another sam
 joins the samples, so that later ones start from there.
 """
 
+import contextlib
 import random
 import sys
 import time
@@ -87,9 +88,16 @@ def fuzz(target: Target, count: int, seed: int = 0) -> list[Finding]:
             tracemalloc.stop()
             if peak > max(FLOOR, MULTIPLE * len(data)):
                 found.append(Finding(target.name, data, f"{peak} bytes for {len(data)}"))
-        if took > LONGEST:
+        if took > LONGEST and _seconds(target, data) > LONGEST:  # once more: others use the machine
             found.append(Finding(target.name, data, f"{took:.1f} s"))
     return found
+
+
+def _seconds(target: Target, data: bytes) -> float:
+    began = time.perf_counter()
+    with contextlib.suppress(Exception):
+        target.read(data)
+    return time.perf_counter() - began
 
 
 def main(total: int) -> int:

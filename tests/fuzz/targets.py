@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from plait._files import read_json, write_json
+from plait.data.dates import DateFormat, formats_of
+from plait.data.guess import guess_columns
 from plait.data.tables import read_table
 from plait.deployment import state
 from plait.deployment.job_file import read_job, read_party
@@ -29,6 +31,8 @@ from plait.transports import handshake
 from plait.transports.frames import frames, pack_parcel
 from plait.transports.law import Agreement, AnswerLaw, PartyLaw, QueryLaw
 from plait.transports.mailbox import Ask
+from tests.fuzz.protected import Certified, ProtectedRun
+from tests.fuzz.stored import StoredFiles
 
 ROWS = 40
 
@@ -181,6 +185,16 @@ def _journal_bytes() -> bytes:
         return (Path(folder) / "journal").read_bytes()
 
 
+def _date(data: bytes) -> object:
+    """A format and a text, with a zero between them; a text that is no date is a ValueError there."""
+    form, _, text = data.decode("utf-8", "replace").partition("\0")
+    read = DateFormat(form)
+    with contextlib.suppress(ValueError):
+        return read.years(text)
+    return formats_of([text])
+
+
+_TABLES = (b"id;x;since;paid\n k 1 ;1.000,5;31.12.1990;yes\n k 2 ;2,5;1.1.1991;no\n", b"a,b\n1,x\n2,y\n")
 _PARTY = b"""[data]
 file = "shop.csv"
 id = "id"
@@ -211,11 +225,11 @@ def targets() -> list[Target]:
     states = (state.encode(snapshot), state.encode(Broadcast(2, np.ones(5))))
     broadcast = Broadcast(3, np.ones(ROWS))
     return [
-        Target("broadcasts at a party", _at_party("fit"), said, 150_000),
+        Target("broadcasts at a party", _at_party("fit"), said, 121_000),
         Target("short broadcasts at a party", _at_party("fit", "int16"), said, 100_000),
         Target("parcels at a party", _at_party("align"), said, 100_000),
         Target("queries at a party", _at_party("serve"), said, 100_000),
-        Target("shares at a coordinator", _at_coordinator(broadcast), said, 150_000),
+        Target("shares at a coordinator", _at_coordinator(broadcast), said, 121_000),
         Target("parcels at a coordinator", _at_coordinator(Parcel("give", "shop")), said, 100_000),
         Target("scores at a coordinator", _queried, said, 80_000),
         Target("checkpoints", _state, states, 100_000),
@@ -223,7 +237,7 @@ def targets() -> list[Target]:
         Target("greetings at a coordinator", _greeting, said, 20_000),
         Target("audit logs", files.reader("audit.jsonl", lambda path: list(read_log(path))), (_log_bytes(),), 5_000),
         Target(
-            "stored JSON", files.reader("m.json", lambda path: read_json(path, "a model")), (_sealed_json(),), 5_000
+            "stored JSON", files.reader("m.json", lambda path: read_json(path, "a model", {})), (_sealed_json(),), 5_000
         ),
         Target("party files", files.reader("shop.toml", _party), (_PARTY,), 8_000),
         Target("journals", files.reader("journal", _journal), (_journal_bytes(),), 10_000),
@@ -231,6 +245,35 @@ def targets() -> list[Target]:
         Target("CSV files", files.reader("t.csv", read_table), (b"id,x\na,1\nb,2\n", b'a;b\n"1,5";2\n'), 6_000),
         Target("npz files", files.reader("t.npz", read_table), (_npz(),), 4_000),
         Target("Parquet files", files.reader("t.parquet", read_table), (_parquet(),), 2_000),
+        Target("dates", _date, (b"DD.MM.YYYY\031.12.1990", b"YYYY-MM-DD\01990-12-31 10:00"), 5_000),
+        Target(
+            "tables that are guessed", files.reader("g.csv", lambda path: guess_columns(path, True)), _TABLES, 3_000
+        ),
+        *_protected(),
+        *_stored(),
+    ]
+
+
+def _protected() -> list[Target]:
+    run, certified = ProtectedRun(), Certified()
+    return [
+        Target("offers at a party", run.read_offer, (run.offer.tobytes(),), 10_000),
+        Target("masking keys at a party", run.read_keys, (run.keys.tobytes(),), 5_000),
+        Target("encrypted gradients at a party", run.read_gradient, (run.gradient.tobytes(),), 5_000),
+        Target("encrypted columns", run.read_hints, (run.hints.tobytes(),), 1_000),
+        Target("signatures", certified.read_signature, (certified.proof,), 10_000),
+        Target("proofs at a party", certified.read_proof, (certified.certificate,), 5_000),
+        Target("requests to sign", certified.reader("CERTIFICATE REQUEST"), (certified.request,), 2_000),
+        Target("certificates", certified.reader("CERTIFICATE"), (certified.certificate,), 2_000),
+    ]
+
+
+def _stored() -> list[Target]:
+    stored = StoredFiles()
+    masks = b"\n1 " + b"ab" * 32 + b"\n\n2 " + b"cd" * 32 + b"\n"
+    return [
+        Target("stored JSON with a right checksum", stored.read, (b"0", b"1"), 5_000),
+        Target("masks that were used", stored.read_masks, (masks,), 5_000),
     ]
 
 

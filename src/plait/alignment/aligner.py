@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from plait._files import read_json, write_json
+from plait._names import is_hex
 from plait.alignment import group
 from plait.alignment.group import ELEMENT_BYTES
 from plait.alignment.ids import AlignmentOptions, Ids
@@ -37,6 +38,9 @@ from plait.messages import Parcel
 
 _OTHER_PARCELS = 8  # of one set, and of an alignment, that carry no elements and no places
 _REPEATED = 4  # times that everything may be asked: a coordinator that was killed asks some of it again
+
+
+_STORED = {"seed": str, "checksum": int, "sizes": {...: int}, "agreed": int}
 
 
 @dataclass(frozen=True)
@@ -245,9 +249,9 @@ class Aligner:
         if not path.exists():
             shutil.rmtree(self._work, ignore_errors=True)
             return _State(secrets.token_hex(SEED_BYTES), self._ids.checksum, {})
-        content = read_json(path, "the state of an alignment")
+        content = read_json(path, "the state of an alignment", _STORED)
         state = _State(content["seed"], content["checksum"], content["sizes"], content["agreed"])
-        if state.checksum != self._ids.checksum:
+        if state.checksum != self._ids.checksum or not is_hex(state.seed, SEED_BYTES):
             raise StorageError(
                 f"{self._work} must belong to these ids. Found others: the file, or its id rules, have changed. "
                 "Restore them, or start over with --refresh."

@@ -92,7 +92,7 @@ class Meeting:
     def _need_same_secrets(self, tags: dict[str, str]) -> None:
         """Sets that are on their way were blinded by secrets that must not have changed since."""
         path = self._folder / "secrets.json"
-        before = read_json(path, "the members of an alignment")["tags"] if path.exists() else tags
+        before = read_json(path, "the members of an alignment", {"tags": {...: str}})["tags"] if path.exists() else tags
         for name in tags:
             if before.get(name) != tags[name]:
                 raise ProtocolError(

@@ -17,6 +17,8 @@ from plait._files import read_json, write_atomically, write_json
 from plait.alignment.ids import Ids
 from plait.errors import StorageError
 
+_STORED = {"checksum": int, "order": str, "common": int, "sizes": {...: int}}
+
 
 @dataclass(frozen=True)
 class Order:
@@ -50,12 +52,12 @@ class Order:
     @staticmethod
     def checksum(folder: Path) -> int:
         """The checksum of the ids that were aligned."""
-        return int(read_json(folder / "alignment.json", "an alignment")["checksum"])
+        return int(read_json(folder / "alignment.json", "an alignment", _STORED)["checksum"])
 
     @classmethod
     def load(cls, folder: Path, ids: Ids) -> "Order":
         """What `save` wrote; StorageError when it is not there, or the ids have changed since."""
-        content = read_json(folder / "alignment.json", "an alignment")
+        content = read_json(folder / "alignment.json", "an alignment", _STORED)
         if content["checksum"] != ids.checksum:
             raise StorageError(
                 f"the ids must be those that were aligned in {folder}. Found others: the file, or its id rules, have "
@@ -65,11 +67,23 @@ class Order:
             data = (folder / "order.npy").read_bytes()
         except OSError as error:
             raise StorageError(f"{folder / 'order.npy'} must be readable. Found: {error.strerror}.") from error
-        if hashlib.sha256(data).hexdigest() != content.get("order"):
+        if hashlib.sha256(data).hexdigest() != content["order"]:
             raise StorageError(
                 f"{folder / 'order.npy'} must be the order that was aligned. Found it damaged, or of "
                 "another run. Restore the folder, or align again: `plait align --refresh`."
             )
-        rows = np.load(io.BytesIO(data), allow_pickle=False)
-        places = np.searchsorted(ids.rows, rows)  # a party's rows ascend
+        rows = _read_rows(data)
+        places = np.minimum(np.searchsorted(ids.rows, rows), len(ids.rows) - 1)  # a party's rows ascend
+        if len(rows) != content["common"] or not np.array_equal(ids.rows[places], rows):
+            raise StorageError(f"{folder / 'order.npy'} must name rows of the party's file. Found others. Align again.")
         return cls(rows, tuple(ids.texts[i] for i in places), content["sizes"])
+
+
+def _read_rows(data: bytes) -> Any:
+    """Row numbers as NumPy stores them; none where it is something else."""
+    try:
+        rows = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, MemoryError):
+        return np.empty(0, np.int64)
+    sound = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "iu"
+    return rows if sound else np.empty(0, np.int64)

@@ -22,7 +22,7 @@ from plait.data.scaling import filling, scaling, scaling_by_ranges
 from plait.data.sources import REMEDY, Kind, Source
 from plait.data.statistics import gather
 from plait.data.tables import Table
-from plait.errors import ConfigError, InputError
+from plait.errors import ConfigError, InputError, StorageError
 from plait.problem.row_blocks import elsewhere, row_blocks
 
 
@@ -171,9 +171,27 @@ class Preparation:
         write_json(folder / "preparation.json", content)
 
 
+_STORED = {
+    "numbers": [str],
+    "fill": [(float, None)],
+    "shift": [float],
+    "factor": [float],
+    "categories": {...: [str]},
+    "bound": (float, None),
+    "unit": float,
+    "transformer": (str, None),
+    "transformed": [str],
+}
+
+
 def load(folder: Path) -> Preparation:
     """What `save` wrote, bit for bit."""
-    content = read_json(folder / "preparation.json", "a preparation", version=2)
+    content = read_json(folder / "preparation.json", "a preparation", _STORED, version=2)
+    width = len(content["numbers"])
+    if any(len(content[name]) != width for name in ("fill", "shift", "factor")):
+        raise StorageError(
+            f"{folder / 'preparation.json'} must say how each column is prepared. Found others. Restore it."
+        )
     transformer = None
     if content["transformer"] is not None:
         transformer = transformers.load(folder / "preparation.skops", content["transformer"])

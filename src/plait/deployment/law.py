@@ -198,8 +198,8 @@ class Tally:
     def _read(self) -> dict[str, int]:
         if not self._path.exists():
             return {}
-        counts = read_json(self._path, "the count of a party's answers")["counts"]
-        if not isinstance(counts, dict) or not all(type(n) is int and n >= 0 for n in counts.values()):
+        counts = read_json(self._path, "the count of a party's answers", {"counts": {...: int}})["counts"]
+        if any(n < 0 for n in counts.values()):
             raise StorageError(f"{self._path} must hold counts. Found {json.dumps(counts)[:80]}. Restore it.")
         return counts
 

@@ -13,7 +13,9 @@ from plait.deployment.job_file import PartyFile
 def read_receipts(file: PartyFile) -> dict[str, int]:
     """Helper -> its last receipt."""
     path = _path(file)
-    return {str(k): int(v) for k, v in read_json(path, "receipts")["receipts"].items()} if path.exists() else {}
+    if not path.exists():
+        return {}
+    return dict(read_json(path, "receipts", {"receipts": {...: int}})["receipts"])
 
 
 def add_receipts(file: PartyFile, receipts: Mapping[str, int]) -> None:

@@ -54,6 +54,24 @@ class Status:
     """The alignment whose rows are used; empty where the files hold the same rows."""
 
 
+_STATUS = {
+    **dict.fromkeys(("run", "job", "name", "key"), str),
+    **dict.fromkeys(("status?", "reason?", "plait?", "started?", "alignment?"), str),
+    "checksum?": int,
+    "settings?": {},
+}
+_WEIGHTS = {
+    **dict.fromkeys(("party", "run", "preparation"), str),
+    "columns": [str],
+    "weights": [float],
+    "clip": (float, None),
+    "mean?": float,
+    "guaranteed?": bool,
+    "covered?": bool,
+}
+_MODEL = {"run": str, "intercept": float, "loss": str, "parties": [str], "rows?": int, "metrics?": ({...: float}, None)}
+
+
 def new_run(runs: Path | None = None) -> tuple[str, str]:
     """A name for a new run, and the key for its digests of ids.
 
@@ -123,12 +141,8 @@ class RunFolder:
 
     @property
     def status(self) -> Status:
-        content = read_json(self.path / "run.json", "a run's status")
-        known = {f.name for f in fields(Status)}
-        try:
-            return Status(**{key: value for key, value in content.items() if key in known})
-        except TypeError as error:
-            raise StorageError(f"{self.path / 'run.json'} must say how the run stands. Found: {error}.") from None
+        content = read_json(self.path / "run.json", "a run's status", _STATUS)
+        return Status(**{f.name: content[f.name] for f in fields(Status) if f.name in content})
 
     def write(self, status: Status) -> None:
         write_json(self.path / "run.json", {"format": 1, **asdict(status)})
@@ -147,18 +161,23 @@ class RunFolder:
 
     def weights(self) -> TrainedPart:
         """What was trained, bit for bit."""
-        content = read_json(self.path / "weights.json", "a party's weights")
+        content = read_json(self.path / "weights.json", "a party's weights", _WEIGHTS)
         if (content["party"], content["run"]) != (self.path.name, self.path.parent.name):
             raise StorageError(
                 f"{self.path / 'weights.json'} must be of this party and run. Found {content['party']!r} and "
                 f"{content['run']!r}. Restore the folder."
             )
-        if content.get("preparation") != self._preparation():
+        if content["preparation"] != self._preparation():
             raise StorageError(
                 f"{self.path / 'weights.json'} must belong to the preparation beside it. Found another preparation. "
                 "Restore the folder."
             )
         weights = np.array(content["weights"], dtype=np.float64)
+        if len(weights) != len(content["columns"]):
+            raise StorageError(
+                f"{self.path / 'weights.json'} must hold one weight for each column. Found {len(weights)} and "
+                f"{len(content['columns'])}. Restore the folder."
+            )
         return TrainedPart(
             tuple(content["columns"]),
             weights,
@@ -181,7 +200,7 @@ class RunFolder:
         write_json(self.path / "model.json", {**content, **result})
 
     def model(self) -> dict[str, Any]:
-        content = read_json(self.path / "model.json", "a trained model")
+        content = read_json(self.path / "model.json", "a trained model", _MODEL)
         if content["run"] != self.path.parent.name:
             raise StorageError(
                 f"{self.path / 'model.json'} must be of this run. Found {content['run']!r}. Restore the folder."
@@ -192,7 +211,7 @@ class RunFolder:
         write_json(self.path / "history.json", {"format": 1, "rounds": rounds})
 
     def history(self) -> list[dict[str, Any]]:
-        return list(read_json(self.path / "history.json", "a history")["rounds"])
+        return list(read_json(self.path / "history.json", "a history", {"rounds": [{...: (float, None)}]})["rounds"])
 
     def release(self) -> None:
         if self._lock is not None:

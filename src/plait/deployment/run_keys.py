@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plait._files import make_folder, open_private, read_json, sync_folder, write_atomically, write_durably, write_json
+from plait._names import is_hex
 from plait.deployment.job_file import Job
 from plait.deployment.run_folder import RunFolder
 from plait.errors import StorageError
@@ -32,8 +33,8 @@ def run_secret(folder: RunFolder) -> bytes:
     if not path.exists():
         make_folder(path.parent)
         write_json(path, {"format": 1, "owner": folder.owner, "secret": secrets.token_hex(KEY_BYTES)})
-    content: dict[str, Any] = read_json(path, "the secret of a protected run")
-    if content.get("owner") != folder.owner:
+    content: dict[str, Any] = read_json(path, "the secret of a protected run", {"owner": str, "secret": str})
+    if content["owner"] != folder.owner or not is_hex(content["secret"], KEY_BYTES):
         raise StorageError(f"{path} must be of {folder.owner}. Found another run's. Restore it, or start over.")
     return bytes.fromhex(content["secret"])
 
@@ -72,6 +73,14 @@ def signing(security: Security | None, pins: Mapping[str, str]) -> tuple[Sign, V
     )
 
 
+def _read_digest(text: str, path: Path) -> bytes:
+    if not is_hex(text, _DIGEST_BYTES):
+        raise StorageError(
+            f"{path} must hold digests. Found a damaged line. Start over with `plait coordinator --fresh`."
+        )
+    return bytes.fromhex(text)
+
+
 class UsedMasks(MutableMapping[str, bytes]):
     """What was masked in a run: exchange -> digest.  An entry is on disk when the assignment returns, and stays."""
 
@@ -79,10 +88,10 @@ class UsedMasks(MutableMapping[str, bytes]):
         self._path = path
         self._entries: dict[str, bytes] = {}
         if path.exists():
-            for line in path.read_text(encoding="ascii").splitlines():
+            for line in path.read_text(encoding="ascii", errors="replace").splitlines():
                 place, _, digest = line.partition(" ")
                 if len(digest) == 2 * _DIGEST_BYTES:  # a line that a crash cut short hid nothing yet
-                    self._entries.setdefault(place, bytes.fromhex(digest))
+                    self._entries.setdefault(place, _read_digest(digest, path))
 
     def __getitem__(self, place: str) -> bytes:
         return self._entries[place]

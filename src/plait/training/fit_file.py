@@ -36,10 +36,10 @@ def save_fields(fit: Any, path: Path) -> None:
 
 def load_fields(kind: Any, path: Path) -> dict[str, Any]:
     """The fields of `kind` as they were saved; StorageError unless there are exactly these."""
-    content = read_json(path, "a saved fit", FORMAT)
-    stored = content.get("fit")
+    content = read_json(path, "a saved fit", {"fit": {}}, FORMAT)
+    stored = content["fit"]
     names = [f.name for f in fields(kind)]
-    if set(content) != {"format", "fit"} or not isinstance(stored, dict) or set(stored) != set(names):
+    if set(content) != {"format", "fit"} or set(stored) != set(names):
         raise StorageError(f"a saved fit must hold exactly {', '.join(names)}. Found another content in {path}.")
     try:
         return {name: _decode(stored[name]) for name in names}

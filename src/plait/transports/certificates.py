@@ -9,18 +9,23 @@ A certificate's name is a party's identity: it stands as common name and as DNS 
     issued/NAME-SERIAL.crt     every certificate that was ever signed here
 """
 
+import contextlib
 import datetime
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 
-from plait._names import check_name
+from plait._names import check_name, plain
 from plait.errors import CertificateError, ConfigError
 
+_PEM = b"-----BEGIN"
 AUTHORITY = "plait authority of "  # before the label party's name: what its authority is called
 
 
@@ -90,22 +95,43 @@ def use_renewed_key(folder: Folder, name: str, certificate: x509.Certificate) ->
         waiting.replace(folder.key(name))
 
 
+@contextlib.contextmanager
+def parsing(what: str) -> Iterator[None]:
+    """CertificateError where bytes are no certificate; the one place where the library's errors are translated."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CryptographyDeprecationWarning)  # it is about others' certificates
+            yield
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise CertificateError(f"{what} must be one that plait can read. Found: {plain(str(error), 200)}.") from error
+
+
+def parse_certificate(data: bytes, what: str) -> x509.Certificate:
+    """A certificate, PEM or DER, of which everything that plait asks for can be read."""
+    with parsing(what):
+        load = x509.load_pem_x509_certificate if _PEM in data else x509.load_der_x509_certificate
+        found = load(data)
+        _ = found.subject, found.public_key(), found.serial_number  # parsed when they are asked for
+        _ = found.not_valid_before_utc, found.not_valid_after_utc
+        return found
+
+
 def read_certificate(path: Path) -> x509.Certificate:
     """A certificate from a PEM file."""
-    try:
-        return x509.load_pem_x509_certificate(read(path))
-    except ValueError as error:
-        raise CertificateError(f"a certificate must be PEM. Found {path}: {error}.") from error
+    return parse_certificate(read(path), f"the certificate {path}")
 
 
 def read_request(path: Path) -> x509.CertificateSigningRequest:
-    """A signing request from a PEM file, its own signature checked."""
-    try:
+    """A signing request from a PEM file, of a key as plait makes them, its own signature checked."""
+    with parsing(f"the signing request {path}"):
         request = x509.load_pem_x509_csr(read(path))
-    except ValueError as error:
-        raise CertificateError(f"a signing request must be PEM. Found {path}: {error}.") from error
-    if not request.is_signature_valid:
+        key, sound, _ = request.public_key(), request.is_signature_valid, request.subject
+    if not sound:
         raise CertificateError(f"a signing request must be signed by its own key. Found {path}, which is not.")
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise CertificateError(
+            f"a signing request must be of a key that `plait cert request` made. Found another kind in {path}."
+        )
     return request
 
 
@@ -151,7 +177,7 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """A private key from a PEM file."""
     try:
         key = serialization.load_pem_private_key(read(path), password=None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"a private key must be PEM without a password. Found {path}: {error}.") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"a private key must be on an elliptic curve. Found another kind in {path}.")

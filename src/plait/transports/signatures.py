@@ -5,7 +5,6 @@ size of the certificate u16 | certificate (DER) | signature of its key (ECDSA, S
 
 import datetime
 
-from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,7 +19,7 @@ _SIZE_BYTES = 2  # of the certificate's size
 
 def signed(identity: Identity, content: bytes) -> bytes:
     """This party's certificate, and its key's signature of the content."""
-    certificate = x509.load_pem_x509_certificate(identity.certificate)
+    certificate = certificates.parse_certificate(identity.certificate, "the own certificate")
     encoded = certificate.public_bytes(serialization.Encoding.DER)
     return len(encoded).to_bytes(_SIZE_BYTES, "big") + encoded + bytes.fromhex(identity.sign(content))
 
@@ -34,8 +33,8 @@ def has_signed(identity: Identity, name: str, content: bytes, proof: bytes, pinn
     encoded, signature = proof[_SIZE_BYTES : _SIZE_BYTES + size], proof[_SIZE_BYTES + size :]
     now = datetime.datetime.now(datetime.UTC)
     try:
-        certificate = x509.load_der_x509_certificate(encoded)
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(identity.authority))
+        certificate = certificates.parse_certificate(encoded, f"the certificate of {name!r}")
+        certificate.verify_directly_issued_by(certificates.parse_certificate(identity.authority, "the authority"))
         key = certificate.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey) or certificates.name_of(certificate) != name:
             return False

@@ -80,10 +80,7 @@ class Identity:
 
     def need_valid(self) -> None:
         """Raise CertificateError where the own certificate has expired: TLS asks only when a connection begins."""
-        try:
-            own = x509.load_pem_x509_certificate(self.certificate)
-        except ValueError as error:
-            raise CertificateError(f"the certificate of {self.name!r} must be readable. Found: {error}.") from error
+        own = certificates.parse_certificate(self.certificate, f"the certificate of {self.name!r}")
         certificates.check_valid_now(own, self.folder.certificate(self.name))
 
     def client(self) -> grpc.ChannelCredentials:
@@ -136,10 +133,7 @@ def peer_certificate(context: grpc.ServicerContext) -> x509.Certificate | None:
     """The certificate of the client, None in plain text."""
     found: Any = context.auth_context()
     pem = found.get("x509_pem_cert", [])
-    try:
-        return x509.load_pem_x509_certificate(pem[0]) if pem else None
-    except ValueError:
-        raise CertificateError("a peer must have a readable certificate. Found another.") from None
+    return certificates.parse_certificate(pem[0], "a peer's certificate") if pem else None
 
 
 def peer_fingerprint(context: grpc.ServicerContext) -> str:
@@ -150,10 +144,9 @@ def peer_fingerprint(context: grpc.ServicerContext) -> str:
 
 def check_proof(pem: str, signature: str, content: bytes, pinned: str) -> None:
     """Raise CertificateError unless a certificate has the pinned fingerprint and its key signed the content."""
+    certificate = certificates.parse_certificate(pem.encode(errors="replace"), "the coordinator's certificate")
+    found, key = certificates.fingerprint(certificate), certificate.public_key()
     try:
-        certificate = x509.load_pem_x509_certificate(pem.encode())
-        found = certificates.fingerprint(certificate)
-        key = certificate.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise ValueError("another kind of key")
         key.verify(bytes.fromhex(signature), content, ec.ECDSA(hashes.SHA256()))

@@ -1,9 +1,14 @@
 """What the authority must never do, whoever asks, and what an owner is told about his own certificate."""
 
+import base64
 import datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 from plait.cli.app import app
@@ -167,12 +172,33 @@ def test_a_proof_holds_for_the_pinned_key_and_this_party_and_number_only(bank: F
     with pytest.raises(CertificateError, match="the job file pins"):
         check_proof(theirs.certificate.decode(), theirs.sign(said), said, pinned)
     for content in (proven("00" * 32, "shop", "cd" * 32), proven("ab" * 32, "tele", "cd" * 32)):
-        with pytest.raises(CertificateError, match="does not hold"):
+        with pytest.raises(CertificateError, match=r"does not hold|can read"):
             check_proof(mine.certificate.decode(), mine.sign(content), said, pinned)
     for pem, signature in (
         (mine.certificate.decode(), theirs.sign(said)),
         ("nothing", mine.sign(said)),
         (mine.certificate.decode(), "zz"),
     ):
-        with pytest.raises(CertificateError, match="does not hold"):
+        with pytest.raises(CertificateError, match=r"does not hold|can read"):
             check_proof(pem, signature, said, pinned)
+
+
+@pytest.mark.threat(
+    "requester of a certificate", "bytes that no library reads", "one reader, which refuses them by name"
+)
+def test_a_request_of_a_foreign_key_is_refused_and_nothing_is_signed(bank: Folder, tmp_path: Path) -> None:
+    keys = (ec.generate_private_key(ec.SECP384R1()), rsa.generate_private_key(65537, 1024))
+    for number, key in enumerate(keys):
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shop")])
+        foreign = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+        path = tmp_path / f"{number}.csr"
+        path.write_bytes(foreign.public_bytes(serialization.Encoding.PEM))
+        with pytest.raises(CertificateError, match="plait cert request"):
+            certificate_authority.sign_request(bank, path)
+    first, *lines, last = request(tmp_path, "shop").read_bytes().splitlines()
+    curve = bytes([0x06, 0x08, 0x2A, 0x86, 0x48])  # how the name of the curve begins
+    unknown = base64.b64decode(b"".join(lines)).replace(curve, curve[:2] + b"***")
+    (tmp_path / "broken.csr").write_bytes(b"\n".join([first, base64.b64encode(unknown), last, b""]))
+    with pytest.raises(CertificateError, match="must be one that plait can read"):
+        certificate_authority.sign_request(bank, tmp_path / "broken.csr")
+    assert not bank.issued("shop")

@@ -8,14 +8,14 @@ import hashlib
 import secrets
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from plait._files import read_json, write_json
 from plait._names import check_name
 from plait.deployment.job_file import PartyFile
-from plait.errors import ConfigError, StorageError
+from plait.errors import ConfigError
 
 _TOKEN_BYTES = 32  # random bytes of a token: nobody guesses it
 _LOOK = 1.0  # seconds between two looks at the file: a revoked token is refused by then
@@ -136,9 +136,6 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _read(path: Path) -> dict[str, Client]:
-    content = read_json(path, "the file of tokens")
-    try:
-        clients = [Client(**row) for row in content["tokens"]]
-    except (KeyError, TypeError):
-        raise StorageError(f"{path} must hold clients and digests. Found others. Make the tokens anew.") from None
+    content = read_json(path, "the file of tokens", {"tokens": [{f.name: f.type for f in fields(Client)}]})
+    clients = [Client(**{f.name: row[f.name] for f in fields(Client)}) for row in content["tokens"]]
     return {client.sha256: client for client in clients}

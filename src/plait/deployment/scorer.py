@@ -124,12 +124,12 @@ class Scorer(AnswersNothing):
     def remarks(self) -> tuple[str, ...]:
         """Sentences for the party's owner about its rows."""
         remarks = list(self.rows.remarks)
+        if self.agreement is SERVICE:
+            remarks.append(_limits(self._file.trust))
         if left_out := int((~self._parts.given).sum()):
             remedy = "" if self._private else " trust.score_training_rows = true would score them."
             there = f"{left_out} of {self.count} rows in {self._rows_file}"
             remarks.append(f"{there} were trained on, and are not scored.{remedy}")
-        if self.agreement is SERVICE:
-            remarks.append(_limits(self._file.trust))
         return tuple(remarks)
 
     @property

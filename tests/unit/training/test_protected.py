@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import plait
@@ -227,6 +228,25 @@ def test_sums_of_groups_take_fewer_rounds_than_one_sum() -> None:
     ]
     assert runs[0].objective == pytest.approx(runs[1].objective, rel=1e-8)
     assert runs[1].rounds < runs[0].rounds
+
+
+def rounds_to(fit: plait.Fit, objective: float) -> int:
+    return next(row.round for row in fit.history if row.objective <= objective)
+
+
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+@pytest.mark.parametrize("load", [load_digits, load_breast_cancer], ids=["digits", "breast cancer"])
+def test_protection_takes_at_most_1_6_times_the_plain_rounds(mode: str, load: Any) -> None:
+    x, y = load(return_X_y=True)
+    x = (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-12)
+    y = np.where(y >= 5, 1.0, -1.0) if y.max() > 1 else 2.0 * y - 1
+    x = x[:, x.std(axis=0) > 0.5]
+    parts = {name: x[:, at] for name, at in zip("abc", np.array_split(np.arange(x.shape[1]), 3), strict=True)}
+    options: dict[str, Any] = {"penalty": plait.L2(1e-4), "fit_intercept": False, "stopping": STRICT}
+    plain = plait.fit(parts, y, method=plait.Subspace(sums_only=mode == "sums"), **options)
+    found = plait.fit(parts, y, protection=Protection(mode, max_leverage=1.0), **options)  # type: ignore[arg-type]
+    close = plain.objective * (1 + 1e-4)
+    assert rounds_to(found, close) <= 1.6 * rounds_to(plain, close)
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,18 @@ broadcast; `plait.training.protected` stands between them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from plait._types import Array
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.methods.protected.sight import HiddenGradient, Outlook
+from plait.methods.protected.outlook import Outlook, moved
+from plait.methods.protected.party import ProtectedParty
 from plait.methods.protected.summed import SummedCoordinator, SummedParty
 from plait.methods.subspace.augmented import Augmented, AugmentedCoordinator
 from plait.methods.subspace.coordinator import Groups, SubspaceCoordinator, SubspaceState
 from plait.methods.subspace.method import Subspace
-from plait.methods.subspace.party import SubspaceParty
+from plait.methods.subspace.questions import Spans, Trial
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
@@ -40,7 +41,7 @@ class ProtectedSubspace(Method):
         return self.inner.exchanges(rounds, rows)
 
     def party_side(self, block: Block) -> PartySide:
-        party = SubspaceParty(block, HiddenGradient(block, centred=not self.disguised))
+        party = ProtectedParty(block, centred=not self.disguised)
         return SummedParty(party) if self.groups else party
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
@@ -63,4 +64,8 @@ class ProtectedCoordinator(SubspaceCoordinator):
     def outlook(self, state: SubspaceState, i: int) -> Array:
         own = state.shares[i] if len(self.groups[i]) == 1 else None
         image = state.images[i][-1] if len(state.images[i]) else None
-        return Outlook.of(self.task, state.z, own, image).pack()
+        return Outlook.of(self.task, state.z, own, image, state.moves).pack()
+
+    def _moved(self, state: SubspaceState, spans: Spans, best: Trial) -> SubspaceState:
+        after = super()._moved(state, spans, best)
+        return replace(after, moves=moved(self.task, state.moves, state.z, after.z))

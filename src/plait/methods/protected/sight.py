@@ -2,70 +2,40 @@
 
 The gradient also showed the curvature of the loss at every row, and how the others moved.  The curvature is guessed:
 
-    w_i E loss''(z_i),   z_i ~ N(mean + slope (own score - its mean), what this line leaves),   scaled to the true sum
+    w_i E loss''(z_i),   z_i ~ N(a guess of the score, what it leaves of the variance),   scaled to the true sum
 
-from a few numbers that the coordinator sends with every gradient.
+from a few numbers that the coordinator sends with every gradient.  `plait.methods.protected.party` makes the guess.
 """
-
-from dataclasses import astuple, dataclass, fields
-from typing import ClassVar
 
 import numpy as np
 
 from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast
-from plait.methods.base import Block, Task
+from plait.methods.base import Block
+from plait.methods.protected.outlook import Outlook
 from plait.methods.subspace.messages import StepProposal
 
 _CURVATURE_FLOOR = 4e-3  # of the mean curvature: a row that seems certain may not be
-_LEAST_UNIT = 1e-12  # of a score: smaller images are rounding
+_DOUBT = 0.5  # of the variance that the guess explains: rows of small curvature seem surer than they are
 _ROUNDING = 1e-4  # of a column's largest slope: what encoding and rounding may add
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Some of what the gradient would have shown.
-
-    mean, variance  of the scores of all rows
-    slope           of the line of all scores over the group's own; 1 where the coordinator sees sums only
-    curvature       the weighted sum of the loss's curvature over all rows
-    unit            the size of the group's last image, a power of two: sums are rounded to a fraction of it
-    """
-
-    mean: float
-    variance: float
-    slope: float
-    curvature: float
-    unit: float = 1.0
-
-    @staticmethod
-    def of(task: Task, z: Array, own: Array | None, image: Array | None) -> "Outlook":
-        """At the scores z (N,); own (N,) is a single party's part of them."""
-        slope, away = 1.0, z - z.mean()
-        if own is not None:
-            spread = float(own.var())
-            slope = float(np.mean((own - own.mean()) * away)) / spread if spread > 0 else 0.0
-        curvature = float(task.weights @ task.loss.hessian(z, task.labels))
-        largest = 1.0 if image is None else float(np.abs(image).max())
-        unit = 2.0 ** float(np.ceil(np.log2(min(max(largest, _LEAST_UNIT), 1.0))))
-        return Outlook(float(z.mean()), float(np.mean(away * away)), slope, max(curvature, 0.0), unit)
-
-    def pack(self) -> Array:
-        return np.array(astuple(self))
 
 
 class HiddenGradient:
     """The vector is D^T g (d,)."""
 
-    shows_moves: ClassVar[bool] = False
-    outlook: ClassVar[int] = len(fields(Outlook))
+    outlook = Outlook.size
 
     def __init__(self, block: Block, centred: bool = True) -> None:
         """Scores under random signs are not `centred`: their mean is 0 whatever they are."""
         self.block = block
         self._centred = centred
         self._sizes = np.sqrt(block.features.weighted_column_squares(block.weights))
+
+    @property
+    def shows_moves(self) -> bool:
+        """Differences of D^T g show them, but where kinks are rounded off anew between two gradients."""
+        return self.block.loss.smooth and self.block.penalty.smooth
 
     def check(self, vector: Array, first: Array | None, step: float | None) -> None:
         """|D_j^T g| is at most the loss's steepest slope times the weighted norm of the column."""
@@ -84,14 +54,35 @@ class HiddenGradient:
         return vector
 
     def curvature(self, x: Array, orders: StepProposal, vector: Array, first: Array) -> Array:
-        told = Outlook(*(float(s) for s in orders.outlook))
-        own = self.block.features.forward(x)
-        mean, centre = (float(own.mean()), told.mean) if self._centred else (0.0, 0.0)
-        left = max(told.variance - told.slope**2 * float(np.mean(np.square(own - mean))), 0.0)
-        guess = self.block.loss.expected_curvature(centre + told.slope * (own - mean), left)
+        """From the line of all scores over the party's own."""
+        told = Outlook.unpack(orders.outlook)
+        line = told.slope * self.away(self.block.features.forward(x))
+        return self._guessed(told, line, max(told.variance - spread(line), 0.0), orders.stiffness)
+
+    def away(self, scores: Array) -> Array:
+        """Scores (N,) as they lie about their mean."""
+        return scores - float(scores.mean()) if self._centred else scores
+
+    def centre(self, told: Outlook) -> float:
+        """The mean of all scores."""
+        return told.mean if self._centred else 0.0
+
+    def doubted(self, told: Outlook, away: Array, stiffness: float) -> Array:
+        """From a guess (N,) of all scores about their mean."""
+        left = max(told.variance - spread(away), 0.0) + _DOUBT * spread(away)
+        return self._guessed(told, away, left, stiffness)
+
+    def _guessed(self, told: Outlook, away: Array, variance: float, stiffness: float) -> Array:
+        """The curvature (N,), weighted, where scores lie so far from their mean, give or take a variance."""
+        guess = self.block.loss.expected_curvature(self.centre(told) + away, variance)
         w = self.block.weights * np.maximum(guess, max(_CURVATURE_FLOOR * float(guess.mean()), 1e-300))
-        total = told.curvature if told.curvature > 0 else orders.stiffness  # flat everywhere: keep the step finite
+        total = told.curvature if told.curvature > 0 else stiffness  # flat everywhere: keep the step finite
         return np.asarray(w * (total / float(w.sum())))
 
     def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
-        return np.zeros_like(own)  # unknown
+        return np.zeros_like(own)  # D^T g does not show it; a party guesses it with its curvature
+
+
+def spread(away: Array) -> float:
+    """The mean square (N,) of scores about their mean."""
+    return float(np.mean(np.square(away)))

@@ -21,6 +21,7 @@ import numpy as np
 from plait._types import Array
 from plait.messages import Broadcast, Form, Share
 from plait.methods.base import CoordinatorSide, Measured, PartySide
+from plait.methods.protected.outlook import Outlook
 from plait.methods.subspace.coordinator import Groups
 from plait.methods.subspace.messages import NUMBERS, StepProposal
 from plait.methods.subspace.party import SubspaceParty, SubspacePartyState
@@ -60,7 +61,7 @@ class SummedParty(PartySide):
             scalars[_SHORT] = 1 - scalars[_SHORT]
             return state, replace(share, scalars=scalars)
         scalars[[_REACH, _CONJUGATE]] = 0.0
-        unit = float(StepProposal.unpack(broadcast.scalars).outlook[-1])
+        unit = Outlook.unpack(StepProposal.unpack(broadcast.scalars).outlook).unit
         rows = self.inner.block.features.rows
         vector = (
             np.zeros(rows)

@@ -65,6 +65,8 @@ class SubspaceState:
     """Whether vectors are rounded on their way."""
     spans: Spans | None = None
     """A round under way: parties are being asked about a step."""
+    moves: Array = field(default_factory=lambda: np.empty((0, 0)))
+    """Where gradients are hidden: the last moves of all scores, (k, N)."""
     free: tuple[bool, ...] = ()
     """Which groups have no penalty."""
     free_width: float = 0.0

@@ -1,6 +1,6 @@
 """The party's half of the subspace method."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from plait.methods.subspace.direction import Others, last, newton_direction, pro
 from plait.methods.subspace.least_norm import asks_any_vector
 from plait.methods.subspace.messages import DIRECTION, QUESTION, Answer, Description, Model, StepProposal
 from plait.methods.subspace.penalty_span import Basis, Rounding, answer, described
-from plait.methods.subspace.sight import OpenGradient, Sight
+from plait.methods.subspace.sight import Glimpse, OpenGradient, Sight
 from plait.problem.conjugates import conjugate, reach
 from plait.problem.row_blocks import by_parts
 
@@ -79,6 +79,8 @@ class SubspacePartyState:
     """Whether the coordinator's scores may differ from D x: vectors are rounded on their way, or weights were."""
     rounding: Rounding | None = None
     """Which kinks and walls the coordinator's questions have come upon in this round."""
+    glimpse: Glimpse = field(default_factory=Glimpse)
+    """Where the gradient is hidden: what D^T g has told of all scores."""
     pulled: tuple[Array, ...] = ()
     """D^T p (d,) of every direction p that the coordinator has sent in search of the least weights."""
     answered: tuple[Array, ...] = ()
@@ -313,13 +315,12 @@ class SubspaceParty(PartySide):
             return replace(state, corrected=None)
         basis, c = self._basis(state), orders.coefficients
         x = orders.scale * basis.point(c)
-        others, images, known = state.others, state.images, state.known
+        images, known = state.images, state.known
         own = self._own_move(state, orders, x)
         if self.keeps:
             images, known = np.vstack([images, state.image])[-orders.memory :], known + own
         if self.others_kept:
-            shown = np.zeros_like(own) if g is None else self.sight.others_move(orders, state.first, state.last, g, own)
-            others = np.vstack([others, shown])[-self.others_kept :]
+            state = self._watched(state, orders, g, own)
         keep = max(self.others_kept, orders.memory)
         return replace(
             state,
@@ -328,11 +329,19 @@ class SubspaceParty(PartySide):
             images=images,
             dropped=state.dropped or len(state.directions) >= orders.memory,
             steps=np.vstack([state.steps, x - state.x])[-keep:],
-            others=others,
-            total_gram=_grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
+            total_gram=grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
             known=known,
             rounding=None,
         )
+
+    def _watched(
+        self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
+    ) -> SubspacePartyState:
+        """With the others' last move as g shows it, the party having moved its scores by own (N,)."""
+        assert state.first is not None
+        assert state.last is not None
+        shown = np.zeros_like(own) if g is None else self.sight.others_move(orders, state.first, state.last, g, own)
+        return replace(state, others=np.vstack([state.others, shown])[-self.others_kept :])
 
     def _own_move(self, state: SubspacePartyState, orders: StepProposal, x: Array) -> Array:
         """By how much the party's scores change (N,) with the step to x, as the coordinator has it."""
@@ -351,10 +360,14 @@ class SubspaceParty(PartySide):
             state = replace(state, factored=(f.kept(w), h))
         elif _changed(state.factored[1], h) > _STALE:
             state = replace(state, factored=(state.factored[0], h))
+        return state, self._factor(state)
+
+    def _factor(self, state: SubspacePartyState) -> Curvature:
+        """H as it was last factorised."""
         assert state.factored is not None
         if self._inverse is None or self._inverse.h is not state.factored[1]:
-            self._inverse = Curvature(f, *state.factored, self.block.penalty.ridge, self._inverse)
-        return state, self._inverse
+            self._inverse = Curvature(self.block.features, *state.factored, self.block.penalty.ridge, self._inverse)
+        return self._inverse
 
     def _others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
         """The others' moves that amount to something; last, the intercept."""
@@ -372,7 +385,7 @@ def _changed(old: Array, new: Array) -> float:
     return differs / max(float(old.sum()), 1e-300)
 
 
-def _grown(gram: Array, row: Array) -> Array:
+def grown(gram: Array, row: Array) -> Array:
     """A Gram matrix with one more row, whose products with the oldest vectors are not known and taken as 0."""
     n = len(gram) + 1
     grown = np.zeros((n, n))

@@ -4,6 +4,7 @@ The plain protocol sends it the gradient g.  From g it has its own slopes D^T g,
 and the others' moves.  Where the gradient is hidden (`plait.methods.protected`) it has less: the seam is here.
 """
 
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -18,6 +19,22 @@ from plait.problem.row_blocks import by_parts
 
 _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-8  # of the mean curvature; of a kink's own: the least that a sample counts
 _ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What a party has made out of D^T g alone, as combinations of its own columns.
+
+    scores     (d,): the scores of all parties are guessed as D scores, and a shift
+    moves      (k, d): all parties' last moves were D moves^T, and something that the columns do not see
+    products   (k, k) of these moves with one another, over all rows; the coordinator states them
+    explained  (k, k): the same of what the columns see
+    """
+
+    scores: Array = field(default_factory=lambda: np.empty(0))
+    moves: Array = field(default_factory=lambda: np.empty((0, 0)))
+    products: Array = field(default_factory=lambda: np.empty((0, 0)))
+    explained: Array = field(default_factory=lambda: np.empty((0, 0)))
 
 
 class Sight(Protocol):

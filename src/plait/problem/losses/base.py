@@ -69,6 +69,13 @@ class Loss(ABC):
         """E d^2 loss / dz^2 over z ~ N(mean, variance) and an unknown label: the bound, unless a loss knows better."""
         return np.full(mean.shape, self.stiffness(mean) if self.curvature is None else self.curvature)
 
+    def expected_response(self, mean: Array, variance: float) -> Array | None:
+        """E mu(z) over z ~ N(mean, variance), for a loss with d loss / dz = mu(z) - y and mu no line; None for others.
+
+        mu is given up to a constant.
+        """
+        return None
+
     def stiffness(self, y: Array, weights: Array | None = None) -> float:
         """The typical curvature of the loss on these labels (N,): the natural unit of the penalty rho.
 

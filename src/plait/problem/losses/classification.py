@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import expit, xlogy
 
 from plait._types import Array
 from plait.errors import InputError
@@ -75,6 +75,9 @@ class Logistic(_Classification):
         """The label does not matter; the logistic curve over a normal score is one that is stretched (MacKay 1992)."""
         flatter = 1 / np.sqrt(1 + np.pi * variance / 8)
         return flatter * self.hessian(flatter * mean, mean)
+
+    def expected_response(self, mean: Array, variance: float) -> Array:
+        return expit(mean / np.sqrt(1 + np.pi * variance / 8))
 
     def slope(self) -> float:
         return 1.0

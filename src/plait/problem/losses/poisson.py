@@ -47,6 +47,9 @@ class Poisson(Loss):
         """The mean of a log-normal number; the label does not matter."""
         return self.hessian(mean + variance / 2, mean)
 
+    def expected_response(self, mean: Array, variance: float) -> Array:
+        return self.hessian(mean + variance / 2, mean)
+
     def stiffness(self, y: Array, weights: Array | None = None) -> float:
         """exp(z) averages to the mean count at any optimum with an intercept."""
         return max(float(np.average(y, weights=weights)), 1e-3)

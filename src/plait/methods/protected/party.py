@@ -1,0 +1,108 @@
+"""A party that makes out from D^T g alone where all scores are, and how they move.
+
+Where the gradient is mu(z) - y, the first one shows D^T y, and so every later one shows D^T mu(z).  The party looks for
+combinations a of its columns with
+
+    D^T E mu(z) = D^T mu(z),      z ~ N(D a, what D a leaves of the variance),
+
+the guess from which it takes the curvature.  Two gradients show D^T W (z' - z) of the scores' move.  What the columns
+see of the move is therefore D H^-1 D^T (g' - g), and the size of what they do not see is in the products of moves that
+the coordinator states.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from plait._types import Array
+from plait.methods.base import Block
+from plait.methods.protected.outlook import Outlook, moves_kept
+from plait.methods.protected.sight import HiddenGradient, spread
+from plait.methods.subspace.curvature import Curvature
+from plait.methods.subspace.direction import Others
+from plait.methods.subspace.messages import StepProposal
+from plait.methods.subspace.party import SubspaceParty, SubspacePartyState, grown
+
+_CORRECTIONS = 2  # of the guessed scores in a round: Newton steps with the last curvature, more change nothing
+_UNSEEN = 0.1  # of a move's square: what the own columns never see of it, as the curvature is but a guess
+
+
+class ProtectedParty(SubspaceParty):
+    """The subspace method's party where the gradient is hidden."""
+
+    def __init__(self, block: Block, centred: bool = True) -> None:
+        """Scores under random signs are not `centred`."""
+        self.hidden = HiddenGradient(block, centred)
+        super().__init__(block, self.hidden)
+        self.others_kept = min(self.others_kept, moves_kept(block.features.rows))
+
+    def _weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
+        if not state.glimpse.scores.size:
+            return super()._weights(state, orders, g)
+        away = self.hidden.away(self.block.features.forward(state.glimpse.scores))
+        return self.hidden.doubted(Outlook.unpack(orders.outlook), away, orders.stiffness)
+
+    def _watched(
+        self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
+    ) -> SubspacePartyState:
+        inverse = self._factor(state)
+        assert state.last is not None
+        if g is None or not inverse.shown:  # nothing but a diagonal is known of how the columns overlap
+            return self._noted(super()._watched(state, orders, g, own), orders, np.zeros_like(state.x), 0 * own)
+        seen = inverse.solve(g - state.last)
+        total = self.block.features.forward(seen)
+        if orders.intercept:
+            total = total - float(self.block.weights @ total)
+        state = self._noted(state, orders, seen, total)
+        scores = self._calibrated(state, orders, inverse, g)
+        others = np.vstack([state.others, total - own])[-self.others_kept :]
+        return replace(state, glimpse=replace(state.glimpse, scores=scores), others=others)
+
+    def _noted(self, state: SubspacePartyState, orders: StepProposal, seen: Array, total: Array) -> SubspacePartyState:
+        """With one more move, D seen = total (N,)."""
+        old, kept = state.glimpse, self.others_kept
+        moves = np.vstack([old.moves, seen] if len(old.moves) else [seen])[-kept:]
+        row = moves @ self.block.features.adjoint(self.block.weights * total)
+        stated = Outlook.unpack(orders.outlook).products[-len(moves) :]
+        products = grown(old.products, stated)[-kept:, -kept:]
+        explained = grown(old.explained, row)[-kept:, -kept:]
+        return replace(state, glimpse=replace(old, moves=moves, products=products, explained=explained))
+
+    def _calibrated(self, state: SubspacePartyState, orders: StepProposal, inverse: Curvature, g: Array) -> Array:
+        """The combination of columns (d,) that explains D^T mu(z); empty where D^T g does not show that."""
+        loss, weights, features = self.block.loss, self.block.weights, self.block.features
+        told = Outlook.unpack(orders.outlook)
+        begun = loss.expected_response(np.full(1, orders.start), 0.0)
+        if begun is None:
+            return state.glimpse.scores
+        assert state.first is not None
+        wanted = g - state.first + features.adjoint(weights * float(begun[0]))
+        a = state.glimpse.scores if state.glimpse.scores.size else np.zeros_like(g)
+        away = self.hidden.away(features.forward(a))
+        for _ in range(_CORRECTIONS):
+            left = max(told.variance - spread(away), 0.0)
+            response = loss.expected_response(self.hidden.centre(told) + away, left)
+            assert response is not None
+            a = a + inverse.solve(wanted - features.adjoint(weights * response))
+            away = self.hidden.away(features.forward(a))
+            if spread(away) > told.variance:  # no line over the columns varies more than the scores do
+                shrunk = np.sqrt(told.variance / spread(away))
+                a, away = shrunk * a, shrunk * away
+        return a
+
+    def _others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
+        others, glimpse = super()._others(state, orders), state.glimpse
+        names = [name for name in others.names if name >= 0]
+        if not names or not len(glimpse.moves):
+            return others
+        at = np.array(names) - state.rounds
+        unseen = _unseen(glimpse.products[np.ix_(at, at)], glimpse.explained[np.ix_(at, at)])
+        curvature = Outlook.unpack(orders.outlook).curvature
+        return replace(others, total=others.total + curvature * unseen)
+
+
+def _unseen(products: Array, explained: Array) -> Array:
+    """Products (k, k) of what the columns do not see of the moves: positive, though both come with errors."""
+    size = np.sqrt(np.maximum(np.diag(products), 1e-300))
+    values, vectors = np.linalg.eigh((products - explained) / np.outer(size, size))
+    return np.asarray((vectors * np.maximum(values, _UNSEEN)) @ vectors.T * np.outer(size, size))

@@ -143,6 +143,31 @@ def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: in
     }
     expected = jobs.undisturbed(**options)
     job = jobs(**options)
+    assert kill_at_random(job, rng) >= 20
+    assert job.result() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protection", ["labels", "sums"])
+def test_random_kills_of_protected_runs_change_nothing(jobs: JobMaker, protection: str) -> None:
+    """Encrypted gradients, masks and signatures are the same again; nothing else is ever hidden under one mask."""
+    options: dict[str, object] = {
+        "method": 'name = "subspace"',
+        "tol": 0.0,
+        "rounds": 800,
+        "rows": 600,
+        "parties": ("bank", "shop", "tele"),
+        "patience": 60.0,
+        "protection": f'"{protection}"',
+    }
+    expected = jobs.undisturbed(**options)
+    job = jobs(**options)
+    assert kill_at_random(job, random.Random(protection)) >= 20
+    assert job.result() == expected
+
+
+def kill_at_random(job: Job, rng: random.Random) -> int:
+    """Train to the end while programs are killed and started again, up to some 20 times; how often."""
     for name in job.parties:
         with (job.folder / f"{name}.toml").open("a") as file:  # its last section is [trust]
             file.write("max_rounds = 0\n")
@@ -164,5 +189,4 @@ def test_random_kills_of_random_programs_change_nothing(jobs: JobMaker, seed: in
         assert job.finished(name) or job.wait(name, 300) == 0, job.log(name)
     for name in job.programs:
         job.wait(name, 60)
-    assert kills >= 20
-    assert job.result() == expected
+    return kills

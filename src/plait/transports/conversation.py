@@ -65,6 +65,7 @@ class Conversation:
         self._deadline = Deadline(_GREETING, self._incoming.cancel)
         self._idle = _GREETING
         self._queries: QueryQueue | None = None
+        self._loading = threading.Lock()
         self._failure: PlaitError | None = None
 
     def run(self) -> Finished:
@@ -122,7 +123,7 @@ class Conversation:
             self._queries = self._queries or QueryQueue(lambda queries: _looked_up(queries, participant))
             self._queries.ask(item).add_done_callback(lambda answer: self._looked_up(seq, answer))
         elif isinstance(item, Load):
-            threading.Thread(target=self._load, args=(item, seq, participant), name="plait-load", daemon=True).start()
+            self._begin_load(item, seq, participant)
         elif isinstance(item, Meet):
             self._meet(item, seq, participant)
         else:
@@ -137,13 +138,22 @@ class Conversation:
             with contextlib.suppress(Again):  # the stream has ended: nobody waits for this answer
                 self._say.put(frames(answer.result(), seq))
 
+    def _begin_load(self, load: Load, seq: int, participant: Participant) -> None:
+        """On a thread of its own, because files are read; one at a time, or a coordinator could start any number."""
+        if self._loading.acquire(blocking=False):
+            threading.Thread(target=self._load, args=(load, seq, participant), name="plait-load", daemon=True).start()
+        else:
+            self._say.put([handshake.encode(Load(load.run, "another run is being loaded. Try again."), seq)])
+
     def _load(self, load: Load, seq: int, participant: Participant) -> None:
-        """On a thread of its own, because files are read: have another run ready, or say why not."""
+        """Have another run ready, or say why not."""
         problem = ""
         try:
             participant.load(load.run)
         except PlaitError as error:
             problem = self._words(error)
+        finally:
+            self._loading.release()
         with contextlib.suppress(Again):
             self._say.put([handshake.encode(Load(load.run, problem), seq)])
 

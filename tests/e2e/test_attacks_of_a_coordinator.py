@@ -3,7 +3,6 @@
 import json
 import re
 import resource
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -352,28 +351,3 @@ def test_places_beyond_those_agreed_on_are_not_led_back(jobs: JobMaker) -> None:
     said = attacked(job, script, phase="align")
     assert "must stay the same" in said
     assert sum(isinstance(answer, Parcel) for answer in answers) == 1
-
-
-@pytest.mark.threat(
-    "coordinator", "thousands of runs to be loaded at once", "one at a time; the others get a no"
-)
-def test_a_coordinator_that_asks_for_many_runs_at_once_starts_no_threads(jobs: JobMaker) -> None:
-    job, seen = jobs(**L1), []
-    jobs.simulate(job)
-    run = max((job.folder / "runs").iterdir()).name
-    (job.folder / "new.csv").write_text("id,a,b,c,d\nn1,1,2,3,4\nn2,2,3,4,5\n")
-
-    def script(talk: Talk) -> None:
-        for seq in range(1, 1001):
-            talk.say(handshake.encode(handshake.Load(run if seq % 2 else RUN), seq))
-        for _ in range(1000):
-            assert isinstance(talk.hear(), handshake.Load)
-            seen.append(len(list(Path(f"/proc/{job.programs['shop'].pid}/task").iterdir())))
-        talk.say(hostile.finished("enough", ok=False))
-        talk.hear()
-
-    serve = [sys.executable, "-m", "plait", "serve", str(job.file), "--name", "shop", "--rows", "new.csv"]
-    job.command = lambda name, *more: serve  # type: ignore[method-assign]
-    attacked(job, script, phase="serve", run=run)
-    assert len(seen) == 1000
-    assert max(seen) < 40

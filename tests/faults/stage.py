@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
@@ -22,11 +23,13 @@ from tests.e2e.conftest import make_job
 
 from .line import Line
 
-PHASES = ("aligning", "training", "scoring", "serving")
+PHASES = ("aligning", "training", "protected training", "scoring", "serving")
+PROTECTED = {"protection": '"labels"', "method": 'name = "subspace"', "tol": 0.0}
+"""A run whose gradients are encrypted, and that takes all its rounds."""
 ROLES = {"party": "shop", "coordinator": "bank"}
 PATIENCE = 30  # seconds: longer than gRPC takes to notice a silent line (15 s)
 IDS = ["new3", "nobody", "new7"]
-_MOMENTS = {"aligning": 4, "training": 12, "scoring": 1, "serving": 1}
+_MOMENTS = {"aligning": 4, "training": 12, "protected training": 12, "scoring": 1, "serving": 1}
 _TARGETS = {
     "party": "plait.transports.conversation:_computed",
     "coordinator": "plait.transports.mailbox:Mailbox.deliver",
@@ -49,7 +52,8 @@ class Stage:
         self.told: list[str] = []
         """What programs that ended with an error said."""
         more = "[alignment]\nmin_rows = 100\n" if phase == "aligning" else ""
-        job = make_job(folder / "made", rounds=30, rows=2000, patience=PATIENCE, more=more)
+        options: dict[str, Any] = PROTECTED if phase == "protected training" else {}
+        job = make_job(folder / "made", rounds=30, rows=2000, patience=PATIENCE, more=more, **options)
         for name in job.parties:
             own = job.folder / f"{name}.toml"  # whoever waits for a service asks often
             own.write_text(own.read_text().replace("[trust]", "[trust]\nscores_per_id = 0\nmax_queries = 0"))
@@ -93,7 +97,7 @@ class Stage:
     def command(self, name: str, fresh: bool = False) -> list[str]:
         job = str(self.disk(name) / "job.toml")
         dial = [] if name == "bank" else ["--name", name, "--address", f"127.0.0.1:{self.line.port}"]
-        if self.phase in ("aligning", "training"):
+        if self.phase not in ("scoring", "serving"):
             role = "coordinator" if name == "bank" else "party"
             return [role, job, *dial, "--yes", *(["--fresh"] if fresh and name == "bank" else [])]
         rows = ["--rows", f"{name}-new.csv"]

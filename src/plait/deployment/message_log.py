@@ -13,6 +13,7 @@ import json
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from plait.messages import Message
 
 # Lines that may wait to be written, seconds that the writer waits for a pause in the run.
 _MOST_BEHIND, _LONGEST_WAIT = 32, 1.0
+_TOLD = 8  # of a kind that are told one by one
 _LONG, _HUGE = 1 << 20, 1 << 25
 """Bytes: the digest of a shorter message is made sooner than handed over, and a longer one would fill the memory."""
 
@@ -44,6 +46,7 @@ class AuditLog:
         for entry in read_log(path):
             self._seal = entry.seal
         self._failure: OSError | None = None
+        self._counted: Counter[str] = Counter()
         self._lines: queue.Queue[Callable[[], None] | None] = queue.Queue(_MOST_BEHIND)
         self._go = threading.Event()
         self._pause = 0.0
@@ -71,6 +74,13 @@ class AuditLog:
         line = {"time": _now(), "what": what, **short}
         self._submit(lambda: self._write(line))
         self.settle()
+
+    def note_some(self, what: str, **facts: Any) -> None:
+        """The first few of a kind, then each time when their number has doubled: a peer must not fill the disk."""
+        self._counted[what] += 1
+        count = self._counted[what]
+        if count <= _TOLD or count & (count - 1) == 0:
+            self.note(what, **facts, times=count)
 
     def catch_up(self, pause: float = 0.0) -> None:
         """Now, or in so many seconds, is a good time to write what is waiting."""

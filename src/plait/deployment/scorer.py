@@ -160,7 +160,11 @@ class Scorer(AnswersNothing):
         plain = [self._looked_up(ids, allowed) for ids, allowed in zip(asked, taken, strict=True)]
         shares = [self._masked(query, share) for query, share in zip(queries, plain, strict=True)]
         given = sum(int((share.scalars == 0).sum()) for share in shares)
-        self._audit.note("scored", rows=given, queries=len(queries), refused=sum(found is None for found in taken))
+        facts = {"rows": given, "queries": len(queries), "refused": sum(found is None for found in taken)}
+        if given:
+            self._audit.note("scored", **facts)
+        else:
+            self._audit.note_some("scored nothing", **facts)
         return shares
 
     def _need_masked(self, query: Query) -> None:
@@ -192,7 +196,7 @@ class Scorer(AnswersNothing):
             raise ProtocolError(
                 'masking keys go with protection = "sums". Found a request for one in another job. Nothing was scored.'
             )
-        self._audit.note("the parties met" if keys else "masking key made")
+        self._audit.note_some("the parties met" if keys else "masking key made")
         return self._masks.answer(keys)
 
     def _looked_up(self, ids: Sequence[str], allowed: NDArray[np.bool_] | None) -> Share:

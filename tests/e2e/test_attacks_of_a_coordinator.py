@@ -93,7 +93,7 @@ def test_a_party_counts_its_answers_over_all_runs_on_its_data(jobs: JobMaker) ->
         (Broadcast(1, gradient(), orders()[:3]), "10 scalars or more"),
         (Broadcast(1, gradient(), orders(coefficients=(1.0,) * 9)), "coefficients"),
         (Broadcast(1, gradient(), np.zeros(60_000)), "must ask for"),
-        (Broadcast(1, None, orders()), "a gradient, or a question without one"),
+        (Broadcast(1, None, orders()), "a gradient, a question without one"),
         (Broadcast(21, gradient(), orders()), "has rounds 0 to 20"),
         (Broadcast(1, np.zeros(ROWS - 1), orders()), "one number for each of 400 rows"),
         (Broadcast(1, gradient().astype(np.float32), orders()), "must come in float64"),

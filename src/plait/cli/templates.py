@@ -89,6 +89,7 @@ one_hot = {one_hot}
 [trust]
 min_columns = 2                  # what it sends is made of so many columns or more: fewer would be shown as they are
 max_rounds = 1000                # rounds that it answers on these data, over all jobs and runs; 0 for no limit
+max_directions = 0               # vectors of its scores that others can read, over all jobs and runs; 0 for no limit
 max_alignments = 20              # alignments that it takes part in with these ids, over all runs; 0 for no limit
 max_queries = 1000               # scores that it gives per minute; a batch that begins within it is scored to its end
 max_scores = 100_000             # scores that it gives of one run, for ever; 0 for no limit

@@ -1,7 +1,7 @@
 """The long-running program of the coordinator; with every party local and no network it is a simulation."""
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from plait.deployment.align_party import PartyAlignment
 from plait.deployment.alignment_folder import choose_alignment
 from plait.deployment.all_parties import AllParties
 from plait.deployment.consent import check_consent
+from plait.deployment.disclosure import SHOWN, SHOWS, coordinator_after, coordinator_before
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, disk_plan, window
 from plait.deployment.local_data import Labels, load_labels, load_rows
 from plait.deployment.message_log import AuditLog
+from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
 from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.receipts import add_receipts, read_receipts
@@ -38,7 +40,7 @@ from plait.deployment.run_folder import (
     new_run,
 )
 from plait.deployment.run_keys import run_secret
-from plait.deployment.stored_party import StoredParty, open_party
+from plait.deployment.stored_party import StoredParty
 from plait.errors import InputError, PlaitError, ProtocolError, StorageError, TransportError, unspecific
 from plait.training.assembly import assemble_coordinator
 from plait.training.private_pass import Conducted
@@ -92,6 +94,8 @@ class _Run:
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
         self.files: dict[str, PartyFile] = {}
+        self.columns: dict[str, int] = {}
+        """How many columns each party of a protected run has."""
         self.hub: Hub | None = None
 
     def _rows_of(self) -> str:
@@ -175,7 +179,16 @@ class _Run:
             self.progress.event(PHASE, {"phase": "training", "run": self.name})
             self.progress.begin(run_facts(self.job, self.file.name, self.name, len(self.labels.ids)))
             secret = b"" if spec.protection is None else run_secret(self.folder)
-            done = conduct(spec, coordinator, transport, [self.progress.round], seconds, receipts, secret)
+            done = conduct(
+                spec,
+                coordinator,
+                transport,
+                [self.progress.round],
+                seconds,
+                receipts,
+                secret,
+                encrypted=self._say_what_is_shown,
+            )
             transport.settle()
             return done
         except PlaitError:
@@ -188,11 +201,21 @@ class _Run:
         finally:
             journal.close()
 
+    def _say_what_is_shown(self, columns: Mapping[str, int]) -> None:
+        self.columns = dict(columns)
+        for line in coordinator_before(self.job, self.columns, len(self.labels.ids)):
+            self.audit.note(SHOWS, line=line)
+            self.progress.say(line)
+
     def keep(self, conducted: Conducted) -> None:
         """Write the results here, then at every party."""
         add_receipts(self.file, conducted.receipts)
         results = Results(self.job, self.labels, conducted)
         results.write(self.folder)
+        if self.lasting:
+            for line in coordinator_after(self.job, self.columns, len(conducted.outcome.history)):
+                self.audit.note(SHOWN, line=line)
+                self.progress.say(line)
         self.audit.settle()
         self.tell(Finished(True, results.sentence, results.told), self._patience)
         self.folder.end("finished", results.sentence)

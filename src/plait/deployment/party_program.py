@@ -12,10 +12,11 @@ from plait.deployment.endpoints import Dial, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import MOST_RUNS, need_phase, told_results
 from plait.deployment.local_data import load_rows
+from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees
 from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.report.page import write_report
-from plait.deployment.stored_party import StoredParty, open_party
+from plait.deployment.stored_party import StoredParty
 from plait.deployment.transcript import Recorded
 from plait.deployment.watched_party import WatchedParty
 from plait.errors import ProtocolError, TransportError
@@ -42,7 +43,10 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             finished = connection.serve(hello, runs.join)
             while finished.ok and finished.details.get("phase") == ALIGN:
                 finished = connection.serve(hello, runs.join)
-            folder = next(iter(runs.opened.values())).folder if runs.opened else None
+            opened = next(iter(runs.opened.values())) if runs.opened else None
+            folder = None if opened is None else opened.folder
+            for line in [] if opened is None else opened.disclosed:
+                progress.say(f"{file.name}: {line}")
         finally:
             runs.close()
     if not finished.ok or folder is None:

@@ -119,6 +119,17 @@ class ClusterOptions:
             raise ConfigError(f"cluster.workers must be 0 or more. Found {self.workers}.")
 
 
+_COUNTS = (
+    "max_rounds",
+    "max_directions",
+    "max_alignments",
+    "max_queries",
+    "max_scores",
+    "scores_per_id",
+    "score_decimals",
+)
+
+
 @dataclass(frozen=True)
 class TrustOptions:
     """What this party insists on.
@@ -130,6 +141,9 @@ class TrustOptions:
         times a number shows that column.
     max_rounds : int, default=1000
         Rounds that this party answers on its data, over all jobs and runs; 0 for no limit.
+    max_directions : int, default=0
+        Vectors of its scores that others can read, on its data, over all jobs and runs; 0 for no limit. As many as it
+        has columns show the space of its columns. Masked ones do not count.
     max_alignments : int, default=20
         Alignments that this party takes part in with its ids, over all runs; 0 for no limit.
     max_queries : int, default=1000
@@ -155,6 +169,7 @@ class TrustOptions:
 
     min_columns: int = 2
     max_rounds: int = 1000
+    max_directions: int = 0
     max_alignments: int = 20
     max_queries: int = 1000
     max_scores: int = 100_000
@@ -167,7 +182,7 @@ class TrustOptions:
     accept_scores_shown: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_rounds", "max_alignments", "max_queries", "max_scores", "scores_per_id", "score_decimals"):
+        for name in _COUNTS:
             if getattr(self, name) < 0:
                 raise ConfigError(f"trust.{name} must be 0 or more. Found {getattr(self, name)}.")
         if not 0 < self.max_leverage <= 1:

@@ -6,36 +6,34 @@ from typing import Any
 import numpy as np
 
 from plait._files import write_atomically
-from plait._names import check_run
-from plait.data.parts import equal_weights
-from plait.data.tables import keyed_digest
 from plait.deployment import state
 from plait.deployment.asked_before import Questions
-from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.disclosure import SHOWN, SHOWS, party_after, party_before, shows_scores
+from plait.deployment.job_file import Job
 from plait.deployment.journal import Journal, NoJournal, window
 from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
-from plait.deployment.local_data import Rows, load_labels
+from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
-from plait.deployment.party_privacy import admit, guaranteed, mechanism_of, spec_at
+from plait.deployment.party_privacy import guaranteed, mechanism_of
 from plait.deployment.party_settings import TrustOptions
 from plait.deployment.registry import loss_name
-from plait.deployment.run_folder import RunFolder, Status, TrainedPart
-from plait.deployment.run_keys import party_keys
-from plait.deployment.trained_rows import note_people
-from plait.errors import InputError, PrivacyError, ProtocolError, StorageError
-from plait.messages import Broadcast, Share
-from plait.problem.features import Features, scores_of
-from plait.training.assembly import assemble_party
+from plait.deployment.run_folder import RunFolder, TrainedPart
+from plait.errors import PrivacyError, ProtocolError, StorageError
+from plait.messages import NUMBER_BYTES, Broadcast, Share
+from plait.problem.features import scores_of
 from plait.training.party import Party
 from plait.transports.handshake import Finished, Ready
 from plait.transports.law import Agreement
 from plait.transports.participant import AnswersNothing
-from plait.transports.tls import Security
 
 _SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
 _MORE_ROUNDS = (
     "Every round tells the coordinator more about the columns (docs/threat-model.md). If that is wanted, raise "
     "trust.max_rounds in the party file."
+)
+_MORE_DIRECTIONS = (
+    "Each is a vector of this party's scores, a direction of the space of its columns. If more may be shown, raise "
+    'trust.max_directions in the party file. With protection = "sums" none is.'
 )
 _PEER = "coordinator"
 _MOST_REPEATS = 4  # times the exchanges that are kept to be repeated, between two new ones: a few broken connections
@@ -94,6 +92,8 @@ class StoredParty(AnswersNothing):
         self._recent: tuple[Answered, ...] = ()
         self._repeats = 0
         self._last = 0
+        self._vectors: set[int] = set()
+        """Exchanges in which a vector of scores was sent."""
         self._before: dict[int, Any] = {}
         self._sent: dict[int, str] = {}
         self._audit = AuditLog(folder.path / "audit.jsonl")
@@ -113,8 +113,23 @@ class StoredParty(AnswersNothing):
 
     @property
     def disclosure(self) -> list[str]:
-        """What a protected run shows of this party, in words and numbers; nothing where nothing is encrypted."""
-        return [] if self._party.shield is None else self._party.shield.lines
+        """What the run will show of this party, in words and numbers."""
+        lines = [] if self._party.shield is None else self._party.shield.lines
+        if self._tally is None:
+            return lines
+        before = party_before(
+            self._job, self._party.name, self.shape[1], self._tally.spent("directions"), self._trust.max_directions
+        )
+        return [*lines, *before]
+
+    @property
+    def disclosed(self) -> list[str]:
+        """What the run has shown of this party, and told it, in words and numbers."""
+        if self._tally is None:
+            return []
+        shield, shown = self._party.shield, self._tally.spent("directions")
+        leverage = None if shield is None else shield.leverage
+        return party_after(self._job, self._party.name, self.shape[1], len(self._vectors), shown, leverage)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,6 +157,7 @@ class StoredParty(AnswersNothing):
             self._audit.message("received", _PEER, seq, broadcast)
         share = self._same(seq, self._step(seq, broadcast))
         self._need_width(share)
+        self._count_direction(seq, share)
         self._journal.append(seq, self._record(broadcast))
         if seq not in self._sent:
             self._audit.message("sent", _PEER, seq, share)
@@ -160,6 +176,14 @@ class StoredParty(AnswersNothing):
                 "show them as they are. Nothing was sent. A weaker L1 penalty keeps more columns. If the coordinator "
                 "may see them, lower trust.min_columns in the party file."
             )
+
+    def _count_direction(self, seq: int, share: Share) -> None:
+        """Count a vector that others can read; beyond the limit, PrivacyError, and it does not leave."""
+        if share.vector is None or self._party.agreeing(seq):
+            return
+        self._vectors.add(seq)
+        if self._tally is not None and shows_scores(self._job, self._party.name) and seq not in self._sent:
+            self._tally.spend("directions", 1, self._trust.max_directions, _MORE_DIRECTIONS)
 
     def _repeated(self, seq: int, broadcast: Broadcast) -> Share:
         """What was answered before, to the same question."""
@@ -208,6 +232,8 @@ class StoredParty(AnswersNothing):
         """Keep what was trained, and note how it ended; once is enough."""
         if self._kept:
             return
+        for line in self.disclosed:
+            self._audit.note(SHOWN, line=line)
         self._audit.note("finished", ok=finished.ok, reason=finished.reason)
         if finished.ok:
             weights = self._party.weights
@@ -258,6 +284,9 @@ class StoredParty(AnswersNothing):
     def _restore(self) -> None:
         entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]
         self._sent = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "sent"}
+        least = NUMBER_BYTES * len(self._rows.ids)  # of a message with one number for each row
+        self._vectors = {s["seq"] for s in entries if s["what"] == "sent" and s["bytes"] >= least}
+        self._vectors -= {seq for seq in self._vectors if self._party.agreeing(seq)}
         asked = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "received"}
         self._questions = Questions(self._window, asked)
         if self._kept:
@@ -280,7 +309,7 @@ class StoredParty(AnswersNothing):
             self._audit.note("answered, line lost", peer=_PEER, seqs=lost)
         self._audit.note("resumed" if self._last or self._sent else "started", last=self._last)
         for line in self.disclosure:
-            self._audit.note("shows", line=line)
+            self._audit.note(SHOWS, line=line)
 
     def _replay(self, seq: int, found: Snapshot | Broadcast) -> None:
         if isinstance(found, Snapshot):
@@ -298,36 +327,3 @@ class StoredParty(AnswersNothing):
                 "the software has changed: restore it, or start over with --fresh."
             )
         return share
-
-
-def open_party(
-    job: Job,
-    file: PartyFile,
-    rows: Rows,
-    run: str,
-    key: str,
-    lasting: bool = True,
-    security: Security | None = None,
-) -> StoredParty:
-    """The party's side of one run, new or resumed; see `StoredParty` for one that is not `lasting`."""
-    spec = spec_at(job, file)  # what a party refuses, it refuses before a folder is made
-    admit(job, file, spec.policy)
-    note_people(job, file, spec.policy, rows)
-    folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
-    equal, ids = equal_weights(len(rows.ids)), keyed_digest(rows.ids, bytes.fromhex(key))
-    if job.blind is not None and len(rows.ids) != job.blind.rows:
-        raise InputError(
-            f"the job says blind.rows = {job.blind.rows}. Found {len(rows.ids)} rows. Correct one of them."
-        )
-    party = assemble_party(
-        spec,
-        file.name,
-        Features(rows.matrix),
-        equal,
-        keys=lambda: party_keys(folder, job, security, "" if job.blind is None else ids),
-        labels=load_labels(job, file).values if job.blind is not None and file.name == job.label_party else None,
-    )
-    settings = dict(job.settings)
-    folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))
-    tally = Tally(file) if lasting else None
-    return StoredParty(job, party, folder, rows, ids, tally, file.trust)

@@ -71,6 +71,10 @@ class Party:
         if self.shield is None or self.shield.ready(standing.agreed):
             self._side.check(standing.state, standing.line.hear(self._opened(standing, broadcast))[1])
 
+    def agreeing(self, seq: int) -> bool:
+        """Whether this exchange comes before round 1, and agrees on keys."""
+        return self.shield is not None and seq <= self.shield.exchanges_before
+
     @property
     def shown(self) -> int:
         """How many columns the vector of the last share is made of."""

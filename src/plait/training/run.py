@@ -23,12 +23,14 @@ def conduct(
     receipts: Mapping[str, int] | None = None,
     secret: bytes = b"",
     watch: Callable[[Transport], Transport] = lambda transport: transport,
+    encrypted: Callable[[Mapping[str, int]], None] = lambda columns: None,
 ) -> Conducted:
     """Train by the run's method; where some parties are helpers, the others do, and then comes a private pass.
 
     A protected run needs a `secret` of 32 bytes, of this run only.  `watch` sees the exchanges of the method, not
     those that agree on keys or tell the parties about the rows.  A blind machine gets disguised labels from the label
-    party: of the labels in `assembled` only their number counts.
+    party: of the labels in `assembled` only their number counts.  `encrypted` is told before round 1 how many columns
+    each party of a protected run has.
     """
     protections = spec.protections
     if spec.precision != "float64" and (protections.protecting or protections.labels):
@@ -47,6 +49,8 @@ def conduct(
         task = replace(task, labels=labels, fit_intercept=False)
     elif spec.protection is not None:
         shield = agree(spec.protection, spec.parties, task.rows, transport, secret)
+    if shield is not None:
+        encrypted(shield.columns)
     if assembled.briefing is not None:
         transport.exchange(dict.fromkeys(spec.parties, assembled.briefing))
     transport = watch(transport)

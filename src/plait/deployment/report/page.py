@@ -7,6 +7,7 @@ from typing import Any
 from plait._files import write_atomically
 from plait._version import __version__
 from plait.deployment.consent import protected, revealed
+from plait.deployment.disclosure import noted
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.message_log import read_log
 from plait.deployment.report.evidence import Evidence
@@ -47,7 +48,10 @@ def write_report(
         private=job.policy.private,
         guarantee=protected(job),
         spent=_spent(file),
-        revealed=revealed(job, file.name, taken, rows) if rows else [],
+        revealed=[
+            *(revealed(job, file.name, taken, rows) if rows else []),
+            *(f"{line[:1].upper()}{line[1:]}." for line in noted(folder.path / "audit.jsonl")),
+        ],
         traffic=_traffic(folder.path),
         convergence=convergence(rounds),
         ending=details.get("reason", ""),

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test process: two workers with two threads each would only fight over the cores.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-transport bench-scale bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
+.PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-speed bench-transport bench-scale bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,10 @@ faults: $(VENV)/.installed
 
 bench-transport: $(VENV)/.installed
 	$(BIN)/python benchmarks/transport.py --wan
+
+# Time to 1e-4 against the fastest pooled solver (scikit-learn, skglm, celer): some minutes.
+bench-speed: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.speed --docs docs/benchmarks.md
 
 # A million ids at each of two parties: some minutes.
 bench-align: $(VENV)/.installed

@@ -10,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-_PACKAGES = ("plait", "numpy", "scipy", "scikit-learn", "skglm", "numba", "threadpoolctl", "rbcl")
+_PACKAGES = ("plait", "numpy", "scipy", "scikit-learn", "skglm", "celer", "numba", "threadpoolctl", "rbcl")
 
 
 def environment() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The one judge: what is minimised, what its least value is, and how far a model is from it.
 
-    minimise over x   (1/N) sum_i log(1 + exp(-y_i (D x)_i)) + strength * R(x),     D = [D_1 ... D_M],  no intercept
+    minimise over x   (1/N) sum_i loss((D x)_i; y_i) + strength * R(x),     D = [D_1 ... D_M],  no intercept
 
-with R(x) = ||x||^2 / 2 ("l2") or ||x||_1 ("l1").  Nothing here uses plait.
+with R(x) = ||x||^2 / 2 ("l2") or ||x||_1 ("l1"), and log(1 + exp(-y z)) or (z - y)^2 / 2.  Nothing here uses plait.
 """
 
 import hashlib
@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.reference import Optimum, minimise
+from benchmarks.reference import LOSSES, Optimum, minimise
 
 OPTIMA = Path(__file__).parent / "results" / "optima.json"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The parties' columns (N, d_m), labels -1/+1 (N,), and the penalty."""
+    """The parties' columns (N, d_m), labels (N,), which the logistic loss wants as -1/+1, and the penalty."""
 
     name: str
     parts: tuple[Any, ...]
     y: np.ndarray
     kind: str
     strength: float
+    loss: str = "logistic"
 
     @cached_property
     def pooled(self) -> Any:
@@ -57,7 +58,8 @@ class Problem:
 
     def hash(self) -> str:
         """Names the numbers that go in, and nothing else: how the columns are divided does not change the optimum."""
-        digest = hashlib.sha256(f"{self.kind} {self.strength!r} {self.pooled.shape}".encode())
+        loss = "" if self.loss == "logistic" else f"{self.loss} "
+        digest = hashlib.sha256(f"{loss}{self.kind} {self.strength!r} {self.pooled.shape}".encode())
         table = self.pooled
         for array in (table.data, table.indices, table.indptr) if self.sparse else (table,):
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
@@ -76,7 +78,7 @@ class Judge:
         """The objective at pooled weights x (d,)."""
         p = self.problem
         penalty = float(x @ x) / 2 if p.kind == "l2" else float(np.abs(x).sum())
-        return float(np.logaddexp(0.0, -p.y * (p.pooled @ x)).mean()) + p.strength * penalty
+        return float(LOSSES[p.loss].value(p.pooled @ x, p.y).mean()) + p.strength * penalty
 
     def suboptimality(self, objective: float) -> float:
         """(F - F*) / F*."""
@@ -93,7 +95,7 @@ def _optimum(problem: Problem) -> Optimum:
     key = problem.hash()
     if key in known:
         return Optimum(known[key]["value"], known[key]["gap"])
-    found = minimise(problem.pooled, problem.y, problem.kind, problem.strength)
+    found = minimise(problem.pooled, problem.y, problem.kind, problem.strength, problem.loss)
     known[key] = {
         "problem": problem.name,
         "rows": problem.rows,

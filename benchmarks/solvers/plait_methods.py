@@ -48,6 +48,7 @@ def train(
             result.fit = plait.fit(
                 problem.parts,
                 problem.y,
+                loss=problem.loss,
                 penalty=penalty_of(problem),
                 method=method,
                 stopping=stopping,

@@ -1,8 +1,8 @@
-"""scikit-learn's LogisticRegression on the pooled table."""
+"""scikit-learn's LogisticRegression, Lasso and Ridge on the pooled table."""
 
 from typing import Any
 
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from benchmarks.objective import Problem
 from benchmarks.solvers.pooled import Pooled
@@ -24,6 +24,8 @@ class SklearnPooled(Pooled):
         self.name = f"scikit-learn {solver}" + (", dense" if dense else "")
 
     def refuses(self, problem: Problem) -> str | None:
+        if problem.loss != "logistic":
+            return "it is logistic regression"
         if problem.kind not in _PENALTIES[self.solver]:
             return f"{self.solver} has no {problem.kind} penalty"
         if self.solver == "newton-cholesky" and problem.columns > _WIDEST_HESSIAN:
@@ -43,3 +45,15 @@ class SklearnPooled(Pooled):
 
 
 SKLEARN = [SklearnPooled(s) for s in _PENALTIES] + [SklearnPooled(s, dense=True) for s in ("lbfgs", "newton-cholesky")]
+
+
+class SklearnSquared(Pooled):
+    name = "scikit-learn Lasso or Ridge"
+
+    def refuses(self, problem: Problem) -> str | None:
+        return None if problem.loss == "squared" else "it is for squared losses"
+
+    def estimator(self, problem: Problem, effort: int) -> Any:
+        if problem.kind == "l1":
+            return Lasso(alpha=problem.strength, fit_intercept=False, tol=1e-14, max_iter=effort)
+        return Ridge(alpha=problem.strength * problem.rows, fit_intercept=False)

@@ -41,6 +41,8 @@ class Features:
         self.stored: int = matrix.nnz if self.sparse else self.rows * self.columns
         self._blocks = row_slices(self.rows, self.columns, self.stored)
         self.elsewhere = elsewhere(matrix)
+        # One block of float64 in memory: products need no blocks, and give the same bits.
+        self._whole = not self.elsewhere and len(self._blocks) == 1 and matrix.dtype == np.float64
 
     def _mapped(self, kernel: Kernel, vectors: Sequence[Array] = (), *shared: Any) -> Iterator[Any]:
         """What a kernel gives for each group of blocks, in order; `vectors` have one entry a row."""
@@ -84,10 +86,14 @@ class Features:
 
     def forward(self, x: Array) -> Array:
         """D x."""
+        if self._whole:
+            return np.asarray(self.matrix @ x)
         return self._stacked(row_blocks.forward, x)
 
     def adjoint(self, v: Array) -> Array:
         """D^T v."""
+        if self._whole:
+            return np.asarray(self.matrix.T @ v)
         return self._summed(row_blocks.adjoint, (v,))
 
     @cached_property

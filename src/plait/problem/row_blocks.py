@@ -5,7 +5,7 @@ the blocks lie: in memory, on disk, or on other machines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -30,15 +30,16 @@ Kernel = Callable[..., Any]
 """A function at the top of a module, of blocks, of vectors' entries at their rows, and of what all groups share."""
 
 
-def row_slices(rows: int, columns: int, stored: int | None = None) -> list[slice]:
+@lru_cache(maxsize=256)  # shapes: those of a few runs
+def row_slices(rows: int, columns: int, stored: int | None = None) -> tuple[slice, ...]:
     """The blocks of a matrix of this shape, in order; `stored` numbers of it are not zero."""
     per_row = max(1.0, (rows * columns if stored is None else stored) / max(1, rows))
     most = min(max(_FEWEST_ROWS, _BLOCK_NUMBERS / per_row), max(1.0, _MOST_NUMBERS / per_row))
     count = max(1, int(np.ceil(rows / most)))
-    return [slice(*ends) for ends in pairwise(rows * i // count for i in range(count + 1))]
+    return tuple(slice(*ends) for ends in pairwise(rows * i // count for i in range(count + 1)))
 
 
-def vector_slices(rows: int) -> list[slice]:
+def vector_slices(rows: int) -> tuple[slice, ...]:
     """The parts in which vectors of one number per row are worked on, so that temporaries stay small."""
     return row_slices(rows, 1)
 

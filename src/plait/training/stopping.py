@@ -58,7 +58,8 @@ class Stopping:
         for m in (now, complete):
             if m is not None and (reason := self._settled(m)) is not None:
                 return reason
-        if self.objective is not None and now.objective <= self.objective:
+        # Where vectors are rounded, the coordinator's own account may lie above what the parties have confirmed.
+        if self.objective is not None and any(m is not None and m.objective <= self.objective for m in (now, complete)):
             return Reason(f"objective at most {self.objective:g}", converged=True)
         if self.lyapunov is not None and complete is not None and complete.lyapunov <= self.lyapunov:
             return Reason(f"Lyapunov value at most {self.lyapunov:g}", converged=True)

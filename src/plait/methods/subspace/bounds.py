@@ -49,10 +49,11 @@ class Bounds:
             if np.isfinite(conjugate):
                 lower = -conjugate - closed * (1 - shrinkage)
                 break
-        for shrinkage in _SHRINKAGES:
-            conjugate = loss_conjugate(task.loss, (1 - shrinkage) * g, task.labels, task.weights)
+        for again in _SHRINKAGES:
+            if part < 1 or again != shrinkage:
+                conjugate = loss_conjugate(task.loss, (1 - again) * g, task.labels, task.weights)
             if np.isfinite(conjugate):
-                supposed = -conjugate - (1 - shrinkage) * sum(r.supposed for r in reports)
+                supposed = -conjugate - (1 - again) * sum(r.supposed for r in reports)
                 break
         found = any(r.open > 0 for r in reports)
         return replace(self, lower=max(self.lower, lower), supposed=max(lower, supposed), open=found)

@@ -4,6 +4,8 @@ A gradient g = w loss'(z) of a loss with bounded slope lies within |g_i| <= w_i 
 sign is the label's, so it never changes.  Whoever sends other vectors is not minimising this loss.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from plait._types import Array
@@ -104,6 +106,7 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
         )
 
 
+@lru_cache(maxsize=256)  # forms: those of a few runs
 def answer_form(rows: int, basis: int, memory: int, asks: float, closing: bool) -> Form:
     """What a party may answer to a gradient, to a question, to a direction, and in the end."""
     if asks == QUESTION:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 
 from plait._types import Array
 from plait.messages import Broadcast, Share
@@ -23,10 +24,11 @@ from plait.methods.subspace.messages import (
     add_reports,
 )
 from plait.methods.subspace.questions import Spans, Trial
-from plait.methods.subspace.span import Point, best_shift
+from plait.methods.subspace.span import Point, Products, best_shift
 
 Groups = tuple[tuple[str, ...], ...]
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
+_EPSILON = float(np.finfo(np.float64).eps)  # of a number: what double precision rounds off
 _ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
 
 
@@ -75,6 +77,8 @@ class SubspaceState:
     """A search under way: for the least of equally good weights."""
     searched: bool = False
     """Whether there was one: a run that goes on from the least weights stays close to them."""
+    products_known: Products | None = None
+    """Products of the last round's vectors, group by group, and of the constant."""
 
 
 class SubspaceCoordinator(CoordinatorSide):
@@ -221,6 +225,7 @@ class SubspaceCoordinator(CoordinatorSide):
             for name in group
             if name in shares
         }
+        state = replace(state, bounds=self._bounded(state, said))
         before = self._completed(state, said)
         reports = [add_reports([said[name] for name in group if name in said]) for group in self.groups]
         grouped = [[shares[name] for name in group if name in shares] for group in self.groups]
@@ -237,17 +242,29 @@ class SubspaceCoordinator(CoordinatorSide):
             width=sum(r.width for r in reports),
             free=tuple(r.free == r.width for r in reports),
             free_width=sum(r.free for r in reports if r.free == r.width),
-            bounds=self._bounded(state, said, before.objective),
         )
-        bases = [np.vstack([p, v]) for p, v in zip(past, new, strict=True)]
         noise = [
             np.concatenate([[drift] * state.dropped, old, [v]])
             for old, v, drift in zip(state.noise, lost, state.drift, strict=True)
         ]
-        spans = Spans.of(self.task, self._at(state.z), self.ones, bases, noise, reports, state.shares).solved(self.task)
+        here, shares_of = self._at(state.z), state.shares
+        known = state.products_known, self._places(state)
+        spans = Spans.of(self.task, here, self.ones, past, new, noise, reports, shares_of, *known).solved(self.task)
         if spans.done:
             return self._moved(state, spans, spans.best), before
         return replace(state, spans=spans), before
+
+    def _places(self, state: SubspaceState) -> npt.NDArray[np.intp]:
+        """Where each vector of all groups' bases, and the constant, was in the last round; -1 for a new one, or x."""
+        if state.products_known is None:
+            return np.empty(0, dtype=np.intp)
+        free = len(self.ones)
+        each = (len(state.products_known.gram) - free) // len(self.groups)
+        places: list[int] = []
+        for i, images in enumerate(state.images):
+            last = (i + 1) * each
+            places += [*[-1] * state.dropped, *range(last - len(images), last), -1]
+        return np.array([*places, *range(each * len(self.groups), each * len(self.groups) + free)], dtype=np.intp)
 
     def _answered(self, state: SubspaceState, spans: Spans, shares: Mapping[str, Share]) -> SubspaceState:
         """Go on with what parties said about the step, or take it."""
@@ -267,10 +284,11 @@ class SubspaceCoordinator(CoordinatorSide):
         moves = [
             span.moved(c, scale) for span, c, scale in zip(spans.spans, best.coefficients, best.scales, strict=True)
         ]
+        assert best.scores is not None
         self._known = best.known
         memory = state.memory
         before = state.measured
-        images = [np.vstack([old, s.images[-1:]])[-memory:] for old, s in zip(state.images, spans.spans, strict=True)]
+        images = [s.images[int(state.dropped) :][-memory:] for s in spans.spans]
         noise = [np.append(old, s.noise[-1])[-memory:] for old, s in zip(state.noise, spans.spans, strict=True)]
         products, row = self._products(state, spans, best.coefficients)
         # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.
@@ -297,6 +315,7 @@ class SubspaceCoordinator(CoordinatorSide):
             confirmed=before.objective,
             told=None,
             spans=None,
+            products_known=spans.valley.carried(),
         )
 
     def _products(
@@ -320,7 +339,7 @@ class SubspaceCoordinator(CoordinatorSide):
             grown.append(np.vstack([x_row, own[-state.memory :]])[:, -state.memory :])
         return tuple(grown), total
 
-    def _bounded(self, state: SubspaceState, said: Mapping[str, Description], objective: float) -> Bounds:
+    def _bounded(self, state: SubspaceState, said: Mapping[str, Description]) -> Bounds:
         """What is known about the optimum, with this round's dual point."""
         judge = self.judge
         if not judge.loss.convex:
@@ -328,14 +347,14 @@ class SubspaceCoordinator(CoordinatorSide):
         g = self._gradient(state) if state.told is None else state.told
         return state.bounds.with_dual(judge, g, list(said.values()))
 
-    def _completed(self, state: SubspaceState, said: Mapping[str, Description], measured: bool = False) -> Measured:
-        """The state with the parties' own account of it."""
+    def _completed(self, state: SubspaceState, said: Mapping[str, Description]) -> Measured:
+        """The state, whose bounds are this round's, with the parties' own account of it."""
         reports = list(said.values())
         missing = sum(r.drift_size for r in reports)
         curvature = float(np.max(self._at(state.z).curvature)) if missing else 0.0
         believed = self._at(state.z).value + sum(r.penalty for r in reports)
         objective = believed + sum(r.drift_slope for r in reports) + curvature * missing**2 / 2
-        bounds = state.bounds if measured else self._bounded(state, said, objective)
+        bounds = state.bounds
         hoped = len(self.task.parties) * sum(r.gain for r in reports) if self.judge is self.task else np.inf
         # What rounding left out is sent in the end; the last measurement then has the true objective.
         judged = believed
@@ -347,9 +366,9 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
         said = {name: Description.unpack(s.scalars, 0) for name, s in shares.items()}
-        bounds = self._bounded(state, said, 0.0)
+        bounds = self._bounded(state, said)
         state = replace(self._corrected(state, shares), bounds=bounds)
-        return self._completed(state, said, measured=True)
+        return self._completed(state, said)
 
     def reopened(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         state = self._corrected(state, shares)
@@ -380,4 +399,4 @@ class SubspaceCoordinator(CoordinatorSide):
 
 def _rounding(*vectors: Array) -> float:
     """The variance, at a sample, of what double precision leaves out of the sum of these vectors."""
-    return (_ULPS * np.finfo(np.float64).eps * sum(float(np.abs(v).max(initial=0.0)) for v in vectors)) ** 2
+    return (_ULPS * _EPSILON * sum(float(np.abs(v).max(initial=0.0)) for v in vectors)) ** 2

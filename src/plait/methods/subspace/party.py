@@ -348,7 +348,7 @@ class SubspaceParty(PartySide):
         if not self.keeps:
             return self.block.features.forward(x - state.x) if self.others_kept else np.empty(0)
         c = orders.coefficients
-        own = c[-len(state.images) - 1 :] @ np.vstack([state.images, state.image[None]])
+        own = c[-len(state.images) - 1 : -1] @ state.images + c[-1] * state.image
         own += (c[0] if state.dropped else 0.0) * state.known
         return np.asarray(orders.scale * (state.known + own) - state.known)
 

@@ -9,17 +9,20 @@ objective never grows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import block_diag
+import numpy.typing as npt
 
 from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.messages import Answer, Description, Model
-from plait.methods.subspace.span import Minimum, Point, Valley
+from plait.methods.subspace.span import Minimum, Point, Products, Valley
 
 QUESTIONS = 12  # in a round; each costs a latency, and most rounds need two or three
 LEAST = 5  # questions: before that kinks are rounded off too much to tell what a step is worth
+_ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
+_TRUST = 0.01  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
 _MORE = 0.05  # of what has been gained: what another question must promise
 _POOR = 0.1  # of what was promised first: below it parties are told not to count on the others in the next round
 _WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests exactly; costs 0.25 % of the gain
@@ -27,13 +30,17 @@ _WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests e
 
 @dataclass(frozen=True)
 class Trial:
-    """A step: coefficients and scale per group, the shift of the intercept, the objective and the scores (N,) there."""
+    """A step: coefficients and scale per group, the shift of the intercept, the objective and the penalties there.
+
+    scores are (N,), None where the loss was taken from its parabola; then the objective is not sure.
+    """
 
     coefficients: list[Array]
     scales: list[float]
     intercept: float
     value: float
-    scores: Array
+    penalty: float
+    scores: Array | None
     known: Point | None = None
 
 
@@ -60,7 +67,7 @@ class Span:
 
     def moved(self, c: Array, scale: float = 1.0) -> Array:
         """By how much the group's scores change, (N,)."""
-        move = c @ self.images
+        move = c[-1] * self.images[-1] if not c[:-1].any() else c @ self.images
         return np.asarray(move if scale == 1 else scale * (self.share + move) - self.share)
 
 
@@ -73,6 +80,8 @@ class Spans:
     here: Point
     origin: float
     best: Trial
+    sure: Trial
+    """The best step whose loss has been computed."""
     asked_intercept: float = 0.0
     promised: float = np.inf
     """The decrease that the first models promised."""
@@ -84,21 +93,34 @@ class Spans:
         task: Task,
         here: Point,
         ones: Array,
-        images: Sequence[Array],
+        past: Sequence[Array],
+        newest: Sequence[Array],
         noise: Sequence[Array],
         reports: Sequence[Description],
         shares: Sequence[Array],
+        before: Products | None,
+        places: npt.NDArray[np.intp],
     ) -> "Spans":
+        """past: per group its vectors (k, N); newest: per group the one (N,) that has come.
+
+        places (K,): where each vector was among those of the last round, whose products are `before`; -1: new.
+        """
+        # All vectors are copied once, into one array: groups, and the next round, have views of it.
+        vectors = np.vstack([v for group in zip(past, newest, strict=True) for v in group] + [ones])
+        ends = np.cumsum([0, *(len(p) + 1 for p in past)])
+        images = [vectors[a:b] for a, b in pairwise(ends)]
         spans = tuple(
             Span(i, n, r, share, r.model, np.zeros(len(i)))
             for i, n, r, share in zip(images, noise, reports, shares, strict=True)
         )
         lost = np.concatenate([*noise, np.zeros(len(ones))])
-        smooth = block_diag(*(s.model.k for s in spans), np.zeros((len(ones),) * 2))
-        valley = Valley.of(task, here, np.vstack([*images, ones]), smooth, np.diag(lost) if lost.any() else None)
-        origin = here.value + sum(r.penalty for r in reports)
-        stay = Trial([np.zeros(len(i)) for i in images], [1.0] * len(spans), 0.0, origin, here.z, here)
-        return Spans(spans, valley, here, origin, stay)
+        smooth = _block_diagonal([s.model.k for s in spans], len(ones))
+        products = Products.of(task, here, vectors, before, places)
+        valley = Valley.of(task, here, vectors, smooth, np.diag(lost) if lost.any() else None, products)
+        penalty = sum(r.penalty for r in reports)
+        origin = here.value + penalty
+        stay = Trial([np.zeros(len(i)) for i in images], [1.0] * len(spans), 0.0, origin, penalty, here.z, here)
+        return Spans(spans, valley, here, origin, stay, stay)
 
     @property
     def poor(self) -> bool:
@@ -110,13 +132,14 @@ class Spans:
         """With a step to ask about, or done."""
         free = self.valley.kept.size - sum(len(s.images) for s in self.spans)
         r = np.concatenate([*(s.model.r for s in self.spans), np.zeros(free)])
-        k = block_diag(*(s.model.k for s in self.spans), np.zeros((free, free)))
-        valley, found = self.valley.lowest(task, r, k)
-        now = replace(self, valley=valley)
-        promise = self.origin - found.value - sum(s.model.constant for s in self.spans)
+        k = _block_diagonal([s.model.k for s in self.spans], free)
         if not any(s.kinks for s in self.spans):
-            return replace(now, best=now._taken(found), done=True)
-        now = now._asking(found)
+            valley, found = self.valley.lowest(task, r, k)
+            return replace(self, valley=valley, best=self._taken(found), done=True)
+        gained = self.origin - self.best.value
+        valley, c, value = self.valley.lower(task, r, k, _ENOUGH, _TRUST * gained)
+        promise = self.origin - value - sum(s.model.constant for s in self.spans)
+        now = replace(self, valley=valley)._asking(c)
         if now.questions == 0:
             return replace(now, promised=max(promise, 0.0))._with_ends(task)
         if now.questions == QUESTIONS or (
@@ -128,12 +151,12 @@ class Spans:
     def _taken(self, found: Minimum) -> Trial:
         """The minimum itself, where every penalty is a parabola."""
         *c, b = np.split(found.coefficients, np.cumsum([len(s.images) for s in self.spans]))
-        value = found.value + sum(s.model.constant for s in self.spans)
-        return Trial(c, [1.0] * len(c), float(b.sum()), value, found.scores, found.known)
+        constant = sum(s.model.constant for s in self.spans)
+        return Trial(c, [1.0] * len(c), float(b.sum()), found.value + constant, np.nan, found.scores, found.known)
 
-    def _asking(self, found: Minimum) -> "Spans":
-        """The step as it is asked about."""
-        *parts, b = np.split(found.coefficients, np.cumsum([len(s.images) for s in self.spans]))
+    def _asking(self, found: Array) -> "Spans":
+        """The step, of coefficients (K,), as it is asked about."""
+        *parts, b = np.split(found, np.cumsum([len(s.images) for s in self.spans]))
         spans = []
         for span, c in zip(self.spans, parts, strict=True):
             if span.kinks and abs(c[-1] - 1) <= _WHOLE:
@@ -146,14 +169,20 @@ class Spans:
         c = [s.whole if s.kinks else s.asked for s in self.spans]
         penalty = sum(s.report.reached if s.kinks else s.model.value(s.asked) for s in self.spans)
         ends = self._candidate(task, c, [1.0] * len(c), penalty)
-        return replace(self, best=ends) if ends.value < self.best.value else self
+        return replace(self, best=ends, sure=ends) if ends.value < self.best.value else self
 
     def _candidate(self, task: Task, c: list[Array], scales: list[float], penalty: float) -> Trial:
         z = self.here.z + self.asked_intercept
         for span, part, scale in zip(self.spans, c, scales, strict=True):
             z = z + span.moved(part, scale)
         known = Point.at(task, z)
-        return Trial(c, scales, self.asked_intercept, known.value + penalty, z, known)
+        return Trial(c, scales, self.asked_intercept, known.value + penalty, penalty, z, known)
+
+    def _believed(self, c: list[Array], penalty: float) -> Trial:
+        """The same with the loss's parabola: no row is looked at."""
+        free = self.valley.kept.size - sum(len(s.images) for s in self.spans)
+        loss = self.valley.parabola(np.concatenate([*c, np.full(free, self.asked_intercept)]))
+        return Trial(c, [1.0] * len(c), self.asked_intercept, loss + penalty, penalty, None)
 
     def heard(self, task: Task, answers: Sequence[Answer | None], sums: bool) -> "Spans":
         """With the parties' answers: a candidate whose objective is known, and better models."""
@@ -170,14 +199,27 @@ class Spans:
             penalty += answer.penalty
             known &= not sums or (answer.fraction == 1 and answer.scale == 1)
             spans.append(replace(span, model=answer.model))
-        best = self.best
-        if known:
-            found = self._candidate(task, c, scales, penalty)
-            best = found if found.value < best.value else best
-        return replace(self, spans=tuple(spans), best=best, questions=self.questions + 1)
+        now = replace(self, spans=tuple(spans), questions=self.questions + 1)
+        if not known:
+            return now
+        if all(a is None or (a.fraction == 1 and a.scale == 1) for a in answers):
+            found = self._believed(c, penalty)
+            return replace(now, best=found) if found.value < self.best.value else now
+        found = self._candidate(task, c, scales, penalty)
+        best = found if found.value < self.best.value else self.best
+        return replace(now, best=best, sure=found if found.value < self.sure.value else self.sure)
 
     def _ended(self, task: Task) -> "Spans":
-        """Done; where little was gained, the best of the chords between x and y is one more candidate: sure descent."""
+        """Done, and the loss of the step computed where it was only believed.
+
+        Where little was gained, the best of the chords between x and y is one more candidate: sure descent.
+        """
+        if self.best.scores is None:
+            best = self.best
+            found = replace(self, asked_intercept=best.intercept)._candidate(
+                task, best.coefficients, best.scales, best.penalty
+            )
+            return replace(self, best=found if found.value < self.sure.value else self.sure)._ended(task)
         if not self.poor:
             return replace(self, done=True)
         newest = np.stack([s.images[-1] for s in self.spans])
@@ -189,6 +231,16 @@ class Spans:
         chords = replace(self, asked_intercept=b)._candidate(task, c, [1.0] * len(c), start + float(chord @ t))
         best = chords if chords.value < self.best.value else self.best
         return replace(self, best=best, done=True)
+
+
+def _block_diagonal(blocks: Sequence[Array], free: int) -> Array:
+    """The blocks along the diagonal, and `free` rows and columns of zeros after them."""
+    whole = np.zeros((sum(len(b) for b in blocks) + free,) * 2)
+    at = 0
+    for block in blocks:
+        whole[at : at + len(block), at : at + len(block)] = block
+        at += len(block)
+    return whole
 
 
 def _over_box(task: Task, here: Point, vectors: Array, slopes: Array, free: int) -> tuple[Array, float]:

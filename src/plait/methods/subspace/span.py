@@ -3,8 +3,10 @@
     c <- argmin over c of   sum_i w_i loss((z + P^T c)_i; y_i) + r^T c + c^T K c / 2
 
 r and K model the penalties along the vectors.  A damped Newton method: the objective never grows, whatever the loss.
-A `Valley` keeps where the last minimisation ended, and the loss's Hessian there: with another model of the penalties
-the next one starts from it, and takes a pass or two over the rows.
+A pass over the rows is dear, and a Hessian is as dear as many.  So a `Valley` keeps where the last minimisation ended
+with the loss's slopes and Hessian there: with another model of the penalties the next one starts from it.  Where that
+asks for a small step only, the loss's parabola is believed and no row is looked at.  `Products` of one round serve in
+the next one, in which a party's vectors are the same but for one.
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 
 from plait._types import Array
 from plait.methods.admm.z_update import increasing_root
@@ -21,8 +24,9 @@ from plait.problem.row_blocks import by_parts
 _STEPS, _HALVINGS, _DOUBLINGS = 50, 40, 40  # Newton steps, and halvings and doublings of one: more gain nothing
 _ARMIJO = 1e-4  # of the fall that the slope promises: a step that reaches it is taken
 PRECISE = 1e-13  # of the objective: a promised fall that rounding hides
-_NEARLY, _ENOUGH = 0.1, 1e-3
-"""A Newton step that gains no more than these shares of all that was gained leaves the Hessian as it is, and ends."""
+_SLOW = 0.1  # of the fall that the last step promised: where the next one promises more, the Hessian is made anew
+_ENOUGH = 1e-3  # of all that was gained: a Newton step that promises no more is the last one
+_WELL = 1e-9  # an estimate of the reciprocal condition number from which on a factorisation is trusted
 _FLAT = 1e-12  # of the largest eigenvalue, in scaled coordinates: what lies below is rounding, and is left alone
 _DEPENDENT = 1e-12  # of a vector's square: what newer vectors leave of it; less is rounding
 _STILL_FALLING = 0.5  # of the first slope: where so much is left after a whole step, a longer one is tried
@@ -73,13 +77,56 @@ class Minimum:
 
 
 @dataclass(frozen=True)
+class Products:
+    """Of vectors V (K, N):  V diag(w) V^T (K, K) with the samples' weights, and the loss's Hessian (K, K) along them.
+
+    The Hessian may be that of an earlier place.  known (K,) says for which vectors there is one.
+    """
+
+    gram: Array
+    hessian: Array
+    known: npt.NDArray[np.bool_]
+
+    @staticmethod
+    def of(
+        task: Task, start: Point, vectors: Array, before: "Products | None", kept: npt.NDArray[np.intp]
+    ) -> "Products":
+        """kept (K,): where each vector was in the last round, -1 for a new one."""
+        size = len(vectors)
+        old = np.flatnonzero(kept >= 0) if before is not None else np.empty(0, dtype=np.intp)
+        if before is None or 2 * old.size < size:  # most are new
+            gram = weighted_gram(vectors, 1.0, task.weights)
+            return Products(gram, np.zeros((size, size)), np.zeros(size, dtype=bool))
+        place, new = kept[old], np.flatnonzero(kept < 0)
+        gram, hessian = np.empty((size, size)), np.zeros((size, size))
+        gram[np.ix_(old, old)] = before.gram[np.ix_(place, place)]
+        known = np.zeros(size, dtype=bool)
+        known[old] = before.known[place]
+        rest = np.flatnonzero(~known) if known.any() else np.empty(0, dtype=np.intp)
+
+        def part(rows: slice) -> Array:
+            some = vectors[:, rows]
+            weighted = np.vstack([some[new] * task.weights[rows], some[rest] * start.curvature[rows]])
+            return np.asarray(some @ weighted.T)
+
+        cross = reduce(np.add, by_parts(part, task.rows))
+        gram[:, new], gram[new] = cross[:, : new.size], cross[:, : new.size].T
+        if rest.size:
+            hessian[np.ix_(old, old)] = before.hessian[np.ix_(place, place)]
+            hessian[:, rest], hessian[rest] = cross[:, new.size :], cross[:, new.size :].T
+            known[:] = True
+        return Products(gram, hessian, known)
+
+
+@dataclass(frozen=True)
 class Valley:
     """Independent vectors (k, N) among those received, and where the last minimisation over them ended.
 
     kept      (K,): which of the received vectors they are
     at        coefficients (k,) and the loss there
-    hessian   (k, k) of the loss somewhere near, None before the first minimisation
     ridge     (k, k): what the vectors' rounding adds to the loss
+    hessian   (k, k) of the loss somewhere near, None before the first minimisation
+    slopes    (k,) of the loss at `at`, None where they have not been computed
     """
 
     basis: Array
@@ -87,10 +134,14 @@ class Valley:
     at: Array
     point: Point
     ridge: Array
+    products: Products
     hessian: Array | None = None
+    slopes: Array | None = None
 
     @staticmethod
-    def of(task: Task, start: Point, vectors: Array, k: Array, noise: Array | None = None) -> "Valley":
+    def of(
+        task: Task, start: Point, vectors: Array, k: Array, noise: Array | None = None, products: Products | None = None
+    ) -> "Valley":
         """k (K, K): a curvature of the penalties that is sure.
 
         noise (K, K) is the covariance of the vectors' rounding at each sample.  Where vectors nearly cancel, their
@@ -100,17 +151,66 @@ class Valley:
         if noise is not None and noise.any():
             fitted = float(start.gradient @ start.gradient) / (2 * _FITTED * max(abs(start.value), 1e-300))
             ridge = max(_CAUTION * float(start.curvature.sum()), fitted) * noise
-        kept = _independent(task, start, vectors, k + ridge, np.diag(ridge))
-        basis = vectors if kept.all() else vectors[kept]
-        return Valley(basis, kept, np.zeros(len(basis)), start, ridge[np.ix_(kept, kept)])
+        if products is None:
+            products = Products.of(task, start, vectors, None, np.empty(0, dtype=np.intp))
+        kept = _independent(float(start.curvature.sum()) * products.gram + k + ridge, np.diag(ridge))
+        whole = bool(kept.all())
+        basis, ridge = (vectors, ridge) if whole else (vectors[kept], ridge[np.ix_(kept, kept)])
+        known = bool(products.known[kept].all()) and kept.any()
+        hessian = products.hessian[np.ix_(kept, kept)] if known else None
+        return Valley(basis, kept, np.zeros(len(basis)), start, ridge, products, hessian)
 
     def lowest(self, task: Task, r: Array, k: Array, precision: float = PRECISE) -> tuple["Valley", Minimum]:
         """The minimum with penalties modelled by r (K,) and k (K, K), and the valley with its end there."""
-        model = _Model(task, self.basis, r[self.kept], k[np.ix_(self.kept, self.kept)], self.ridge)
-        valley, found = _newton(model, self, precision)
-        c = np.zeros(self.kept.size)
-        c[self.kept] = found.coefficients
-        return valley, replace(found, coefficients=c)
+        valley, found = _newton(self._model(task, r, k), self, precision, _ENOUGH)
+        return valley, replace(found, coefficients=self._spread(found.coefficients))
+
+    def lower(self, task: Task, r: Array, k: Array, enough: float, small: float) -> tuple["Valley", Array, float]:
+        """The same less exactly: the valley, the coefficients (K,) and the objective there, loss by its parabola.
+
+        enough: of all that was gained, what a Newton step must promise so that another follows.  Where the loss bends
+        by no more than `small` on the way, its parabola is believed.
+        """
+        model, valley, gained = self._model(task, r, k), self, 0.0
+        if model.bent(valley) > small:
+            before = valley.point.value + model.penalty(valley.at)
+            valley, _ = _newton(model, valley, PRECISE, enough, small)
+            gained = before - valley.point.value - model.penalty(valley.at)
+        valley = model.sloped(valley)
+        c = valley.at
+        if model.bent(valley) <= max(small, enough * gained):
+            c = c + model.step(valley)
+        value = valley.loss(c) + model.penalty(c) - float(c @ (self.ridge @ c)) / 2
+        return valley, self._spread(c), value
+
+    def parabola(self, c: Array) -> float:
+        """The loss for coefficients c (K,), by its parabola at `at`."""
+        return self.loss(c[self.kept])
+
+    def loss(self, c: Array) -> float:
+        """The same for coefficients (k,) of the independent vectors."""
+        assert self.slopes is not None
+        assert self.hessian is not None
+        away = c - self.at
+        return self.point.value + float(self.slopes @ away) + float(away @ (self.hessian @ away)) / 2
+
+    def carried(self) -> Products:
+        """The products with the Hessian as it is now, for the next round."""
+        known = np.zeros(self.kept.size, dtype=bool)
+        hessian = np.zeros((self.kept.size,) * 2)
+        if self.hessian is not None:
+            known |= self.kept
+            hessian[np.ix_(self.kept, self.kept)] = self.hessian
+        return replace(self.products, hessian=hessian, known=known)
+
+    def _model(self, task: Task, r: Array, k: Array) -> "_Model":
+        return _Model(task, self.basis, r[self.kept], k[np.ix_(self.kept, self.kept)] + self.ridge, self.ridge)
+
+    def _spread(self, c: Array) -> Array:
+        """Coefficients (K,) of all received vectors."""
+        whole = np.zeros(self.kept.size)
+        whole[self.kept] = c
+        return whole
 
 
 def minimise_over_span(
@@ -138,19 +238,23 @@ def best_shift(task: Task, z: Array) -> float:
     return increasing_root(slope, 0.0, width=1.0)
 
 
-def _independent(task: Task, start: Point, vectors: Array, k: Array, rounding: Array) -> npt.NDArray[np.bool_]:
+def _independent(gram: Array, rounding: Array) -> npt.NDArray[np.bool_]:
     """Which vectors (K,) add to those after them more than rounding; all samples count, curved or not."""
-    gram = weighted_gram(vectors, float(start.curvature.sum()), task.weights) + k
     size = np.diag(gram).copy()
-    least = np.maximum(_DEPENDENT, rounding / np.maximum(size, 1e-300))
     root = np.sqrt(np.maximum(size, 1e-300))
-    left = gram / np.outer(root, root)
+    least = 2 * np.maximum(_DEPENDENT, rounding / np.maximum(size, 1e-300))
+    left = gram / (root[:, None] * root)
+    # Vectors are eliminated from the newest to the oldest: what is left of each is the diagonal of a factorisation.
+    if size.size and bool((size > 0).all()):
+        factor, info = scipy.linalg.lapack.dpotrf(left[::-1, ::-1], lower=1)
+        if info == 0 and bool((np.diag(factor)[::-1] ** 2 > least).all()):
+            return np.ones(size.size, dtype=bool)
     keep = np.zeros(len(size), dtype=bool)
     for j in range(len(size) - 1, -1, -1):
-        keep[j] = size[j] > 0 and left[j, j] > 2 * least[j]
+        keep[j] = size[j] > 0 and left[j, j] > least[j]
         if keep[j]:
             row = left[j] / np.sqrt(left[j, j])
-            left -= np.outer(row, row)
+            left -= row[:, None] * row
     return keep
 
 
@@ -165,17 +269,8 @@ def weighted_gram(vectors: Array, scale: float, weights: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Coefficients (k,), the loss there, and the objective."""
-
-    coefficients: Array
-    point: Point
-    value: float
-
-
-@dataclass(frozen=True)
 class _Model:
-    """What is minimised: the mean loss, a model of the penalty, and the cost of rounding."""
+    """What is minimised: the mean loss, and the penalties with the cost of rounding,  r^T c + c^T K c / 2."""
 
     task: Task
     basis: Array
@@ -183,92 +278,112 @@ class _Model:
     k: Array
     ridge: Array
 
-    def place(self, c: Array, point: Point) -> _Place:
-        return _Place(c, point, point.value + float(self.r @ c) + float(c @ ((self.k + self.ridge) @ c)) / 2)
+    def penalty(self, c: Array) -> float:
+        return float(self.r @ c) + float(c @ (self.k @ c)) / 2
 
-    def slopes(self, place: _Place) -> Array:
-        """The gradient with respect to the coefficients, (k,)."""
-        return self.basis @ place.point.gradient + self.r + (self.k + self.ridge) @ place.coefficients
+    def sloped(self, valley: Valley) -> Valley:
+        """With slopes and a Hessian where one is missing."""
+        if valley.slopes is None:
+            valley = replace(valley, slopes=self.basis @ valley.point.gradient)
+        if valley.hessian is None:
+            valley = replace(valley, hessian=weighted_gram(self.basis, 1.0, valley.point.curvature))
+        return valley
 
-    def bend(self, place: _Place) -> Array:
-        """The loss's Hessian (k, k)."""
-        return weighted_gram(self.basis, 1.0, place.point.curvature)
+    def gradient(self, valley: Valley) -> Array:
+        """With respect to the coefficients, (k,)."""
+        assert valley.slopes is not None
+        return np.asarray(valley.slopes + self.r + self.k @ valley.at)
 
-    def value(self, place: _Place) -> float:
-        """The objective, without the cost of rounding."""
-        return place.value - float(place.coefficients @ (self.ridge @ place.coefficients)) / 2
+    def step(self, valley: Valley) -> Array:
+        """The Newton step (k,)."""
+        assert valley.hessian is not None
+        return _free_step(self.gradient(valley), valley.hessian + self.k)
+
+    def bent(self, valley: Valley) -> float:
+        """By how much the loss's parabola bends along the Newton step; infinite where it is not known yet."""
+        if valley.slopes is None or valley.hessian is None:
+            return np.inf
+        step = self.step(valley)
+        return float(step @ (valley.hessian @ step)) / 2
 
 
-def _newton(model: _Model, valley: Valley, precision: float) -> tuple[Valley, Minimum]:
-    place = first = model.place(valley.at, valley.point)
-    hessian, known = valley.hessian, True
-    extra = model.k + model.ridge
+def _newton(
+    model: _Model, valley: Valley, precision: float, enough: float, small: float = 0.0
+) -> tuple[Valley, Minimum]:
+    value = first = valley.point.value + model.penalty(valley.at)
+    fresh, promised, known = False, np.inf, True
+    c, z = valley.at, valley.point.z
     for _ in range(_STEPS if model.r.size else 0):
-        fresh = hessian is None
-        if hessian is None:
-            hessian = model.bend(place)
-        gradient = model.slopes(place)
-        step = _free_step(gradient, hessian + extra)
+        fresh |= valley.hessian is None
+        valley = model.sloped(valley)
+        gradient, step = model.gradient(valley), model.step(valley)
         fall = -float(gradient @ step)
+        if not fresh and fall > _SLOW * promised:
+            valley, promised = replace(valley, hessian=None), np.inf  # it is that of another place
+            continue
         moved = step @ model.basis
-        if fall <= precision * max(abs(place.value), 1e-300):
+        if fall <= precision * max(abs(value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
-            place = replace(
-                place, coefficients=place.coefficients + step, point=replace(place.point, z=place.point.z + moved)
-            )
-            known = False
+            c, z, known = c + step, z + moved, False
             break
-        there = _line_search(model, place, step, moved, fall)
-        if there is None:
+        found = _line_search(model, valley, step, moved, fall, value)
+        if found is None:
             if fresh:
                 break
-            hessian = None  # it was that of another place
+            valley, promised = replace(valley, hessian=None), np.inf
             continue
-        gained, last = first.value - there.value, place.value - there.value
-        place = there
-        if fall <= _ENOUGH * gained:
+        last, promised = value - found[2], fall
+        c, point, value = found
+        z = point.z
+        valley = replace(valley, at=c, point=point, slopes=None)
+        fresh = False
+        if fall <= max(enough * (first - value), small):
             break
-        if fall > _NEARLY * gained or last < fall / 4:
-            hessian = None
-    end = (
-        replace(valley, at=place.coefficients, point=place.point, hessian=hessian)
-        if known
-        else replace(valley, hessian=hessian)
-    )
-    return end, Minimum(place.coefficients, place.point.z, model.value(place), place.point if known else None)
+        if last < fall / 4:
+            valley, promised = replace(valley, hessian=None), np.inf
+    value -= float(c @ (model.ridge @ c)) / 2
+    return valley, Minimum(c, z, value, valley.point if known else None)
 
 
 def _free_step(gradient: Array, hessian: Array) -> Array:
     """The Newton step, in coordinates in which every vector has the same size."""
     size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale = np.where(size > 0, size, 1.0)
-    values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
+    scaled = hessian / (scale[:, None] * scale)
+    factor, info = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+    if info == 0 and scipy.linalg.lapack.dpocon(factor, float(np.abs(scaled).sum(axis=0).max()), uplo="L")[0] > _WELL:
+        return np.asarray(-scipy.linalg.lapack.dpotrs(factor, gradient / scale, lower=1)[0] / scale)
+    values, vectors = np.linalg.eigh(scaled)
     slopes = vectors.T @ (gradient / scale)
     # Directions without curvature are left alone rather than followed to infinity.
     keep = values > _FLAT * max(float(values[-1]), 1e-300)
-    return -(vectors[:, keep] @ (slopes[keep] / values[keep])) / scale
+    return np.asarray(-(vectors[:, keep] @ (slopes[keep] / values[keep])) / scale)
 
 
-def _line_search(model: _Model, place: _Place, step: Array, moved: Array, fall: float) -> _Place | None:
+def _line_search(
+    model: _Model, valley: Valley, step: Array, moved: Array, fall: float, value: float
+) -> tuple[Array, Point, float] | None:
     """Halve the step until the objective falls enough, or double it while it keeps falling; None otherwise."""
 
-    def at(length: float) -> _Place:
-        return model.place(place.coefficients + length * step, Point.at(model.task, place.point.z + length * moved))
+    def at(length: float) -> tuple[Array, Point, float]:
+        c, point = valley.at + length * step, Point.at(model.task, valley.point.z + length * moved)
+        return c, point, point.value + model.penalty(c)
 
     length = 1.0
     for _ in range(_HALVINGS):
         there = at(length)
-        if there.value <= place.value - _ARMIJO * length * fall:
+        if there[2] <= value - _ARMIJO * length * fall:
             break
         length /= 2
     else:
         return None
     for _ in range(_DOUBLINGS if length == 1 else 0):
-        if float(model.slopes(there) @ step) > -_STILL_FALLING * fall:
+        slope = float(moved @ there[1].gradient) + float(step @ (model.r + model.k @ there[0]))
+        if slope > -_STILL_FALLING * fall:
             break
         length *= 2
         further = at(length)
-        if not further.value < there.value:
+        if not further[2] < there[2]:
             break
         there = further
     return there

@@ -124,7 +124,7 @@ class Scorer(AnswersNothing):
     def remarks(self) -> tuple[str, ...]:
         """Sentences for the party's owner about its rows."""
         remarks = list(self.rows.remarks)
-        if self.agreement is SERVICE:
+        if self.agreement is SERVICE and (self._file.trust.scores_per_id or self._file.trust.max_scores):
             remarks.append(_limits(self._file.trust))
         if left_out := int((~self._parts.given).sum()):
             remedy = "" if self._private else " trust.score_training_rows = true would score them."

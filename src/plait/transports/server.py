@@ -52,7 +52,11 @@ class Hub:
                 self._streams.security = security
                 port = server.add_secure_port(address, security.server())
         except RuntimeError as error:
-            raise TransportError(f"the coordinator must be able to listen on {address}. Found: {error}.") from error
+            raise TransportError(
+                f"the coordinator must be able to listen on {address}. Found that it cannot: another program has the "
+                "port, or the address is not this machine's. End that program, or use another port: --listen here, and "
+                "--address at every other party."
+            ) from error
         server.start()
         self._server = server
         return port

@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 import grpc
+import pytest
 
 from plait._version import __version__
+from plait.errors import TransportError
 from plait.messages import Broadcast
 from plait.transports import handshake
 from plait.transports.admission import Terms
@@ -41,3 +43,12 @@ def test_closing_waits_for_what_conversations_have_to_note() -> None:
         hub.close()
         assert noted == ["joined", "left"]
         say.put(b"")
+
+
+def test_a_port_that_is_taken_is_an_error_with_the_remedy() -> None:
+    terms = Terms(("shop",), "ab" * 32, "fit", "20260101-120000-0a1b2c", "ef" * 32, 1, "cd" * 32, patience=60)
+    first, second = (Hub(terms, lambda what, **facts: None) for _ in range(2))
+    port = first.open("127.0.0.1:0", PlainText("bank"))
+    with pytest.raises(TransportError, match="--listen here, and --address"):
+        second.open(f"127.0.0.1:{port}", PlainText("bank"))
+    first.close()

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from plait.messages import Broadcast
+from plait.protection.messages import Hints
+from plait.protection.parameters import RING_DEGREE, SETS
+from plait.training.protected import to_words
 from plait.transports import certificate_authority, certificates
 from plait.transports.certificates import Folder
 from plait.transports.frames import frames
@@ -166,3 +169,24 @@ def test_a_party_that_comes_and_goes_ends_the_run_and_fills_no_log(jobs: JobMake
     assert job.wait("bank", 30) == 1
     assert "however often it comes back" in job.log("bank")
     assert sum(path.stat().st_size for path in job.folder.rglob("audit.jsonl")) < 100_000
+
+
+@pytest.mark.threat("party", "encrypted columns of another form or size", "checked before they are kept, and named")
+@pytest.mark.parametrize("rows", [0, ROWS - 1])
+def test_wrong_encrypted_columns_end_the_run_by_name_and_the_next_one_is_sound(jobs: JobMaker, rows: int) -> None:
+    options = {**OPTIONS, "protection": '"labels"'}
+    job, parameters = jobs(**options), SETS[1]
+    hints = Hints(parameters, ROWS - 1, bytes(32), np.zeros((4, RING_DEGREE, parameters.hint_bytes), np.uint8))
+    data = hints.encode() if rows else bytes(len(hints.encode()))
+    job.start("bank")
+    job.until("bank", "listening")
+    with hostile.party(job, "shop") as talk:
+        for frame in frames(hostile.share_of(talk.hear(), vector=to_words(data)), 1):
+            talk.say(frame)
+        assert job.wait("bank", 60) == 1, job.log("bank")
+    assert "Traceback" not in job.log("bank")
+    assert "Error: party 'shop'" in job.log("bank")
+    for name in job.parties:
+        job.start(name)
+    assert [job.wait(name) for name in job.parties] == [0, 0], [job.log(name) for name in job.parties]
+    assert job.result() == jobs.undisturbed(**options)

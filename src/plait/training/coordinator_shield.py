@@ -1,6 +1,7 @@
 """The coordinator's end of a protected run: offers, hints and keys first, then encrypted gradients and sums."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from plait._types import Array
@@ -60,30 +61,35 @@ def agree(
     form = _answers(rows, sums)
     asked = {name: Broadcast(0, to_words(offer.encode()), expects=form) for name, offer in offers.items()}
     answers = transport.exchange(asked)
-    hints, keys, sizes = {}, {}, {}
+    sealers, columns, keys, sizes = {}, {}, {}, {}
     for name, share in answers.items():
         if share.vector is None:
             raise ProtocolError(f"{name} must answer an offer with its encrypted columns. Found nothing. End the run.")
-        first, *rest = from_words(share.vector, 1 + sums)
-        hints[name], keys[name], sizes[name] = read_hints(name, first), rest, len(first)
-        check_width(rows, hints[name].columns)
+        with _sent_by(name):
+            first, *keys[name] = from_words(share.vector, 1 + sums)
+            hints = Hints.decode(first)
+            check_width(rows, hints.columns)
+            sealers[name] = Sealer(GradientEncryptor(offers[name], hints, derive(secret, "gradients", name)))
+        columns[name], sizes[name] = hints.columns, len(first)
     groups = summed_groups(protection, parties)
     if sums:
         nothing = Form.of(None, 0)
         told = {name: to_words(*(keys[other][0] for other in group)) for group in groups for name in group}
         transport.exchange({name: Broadcast(0, told[name], expects=nothing) for name in parties})
-    sealers = {
-        name: Sealer(GradientEncryptor(offers[name], hints[name], derive(secret, "gradients", name)))
-        for name in parties
-    }
-    columns = {name: found.columns for name, found in hints.items()}
     return CoordinatorShield(sealers, SumReader(rows, groups) if sums else None, columns, sizes)
 
 
 def read_hints(name: str, data: bytes) -> Hints:
     """A party's hints; ProtocolError names it where they are malformed."""
-    try:
+    with _sent_by(name):
         return Hints.decode(data)
+
+
+@contextmanager
+def _sent_by(name: str) -> Iterator[None]:
+    """Errors about what a party has sent name the party."""
+    try:
+        yield
     except PlaitError as error:
         raise ProtocolError(f"party {name!r}: {error}") from error
 

@@ -32,6 +32,8 @@ class Talk:
     def __init__(self, incoming: Iterator[bytes], say: Callable[[bytes], None]) -> None:
         self._incoming = incoming
         self.say = say
+        self.lengths: set[int] = set(range(5000))
+        """How many numbers a vector may have that is heard."""
 
     def hear(self) -> Any:
         """The next control message, message or parcel; None when the stream has ended."""
@@ -43,7 +45,7 @@ class Talk:
                     return handshake.decode(frame)
                 if frame.kind is Kind.PARCEL:
                     return unpack_parcel(frame)
-                assembler = assembler or Assembler(frame.kind, *range(5000))
+                assembler = assembler or Assembler(frame.kind, *self.lengths)
                 done = assembler.add(frame)
                 if done is not None:
                     return done.message

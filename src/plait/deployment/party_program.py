@@ -20,6 +20,7 @@ from plait.deployment.stored_party import StoredParty
 from plait.deployment.transcript import Recorded
 from plait.deployment.watched_party import WatchedParty
 from plait.errors import ProtocolError, TransportError
+from plait.protection.leverage import check_width
 from plait.training.tracking.tracker import Ending
 from plait.transports.handshake import PROTOCOL, Hello, Welcome
 from plait.transports.tls import Security
@@ -70,6 +71,8 @@ class _PartyRuns:
         self._progress = progress
         self._alignment = None if job.alignment is None else PartyAlignment(job, file, consent, progress)
         self._rows = load_rows(job, file) if self._alignment is None else None  # bad input ends before anyone is called
+        if self._rows is not None and job.protection is not None:
+            check_width(*self._rows.matrix.shape)
         self._joined = None if self._alignment is None else OpenAlignment(self._alignment)
         self.opened: dict[str, StoredParty] = {}
         self._runs: set[str] = set()

@@ -31,6 +31,7 @@ from plait.errors import ProtocolError
 from plait.messages import MOST_SCALARS, NUMBER_BYTES, Broadcast, Message, Parcel, Share, raw
 
 VERSION = 2  # of the frame format; a receiver refuses any other
+_LISTED = 5  # lengths that an error lists one by one
 CHUNK_BYTES = 1 << 20  # bytes of payload in a frame: below gRPC's limit of 4 MiB, large enough to be sent at full speed
 MAX_SCALARS = MOST_SCALARS
 MAX_SEQ = 1 << 62  # sequence number: never reached, and sums of two still fit into a signed 64-bit integer
@@ -191,7 +192,8 @@ class Assembler:
         if max(round_number, before) > MAX_SEQ:
             raise ProtocolError("rounds and exchanges are counted one by one. Found an impossible number.")
         if length not in (-1, *self._lengths):
-            rows = " or ".join(map(str, sorted(self._lengths)))
+            known = sorted(self._lengths)
+            rows = " or ".join(map(str, known)) if len(known) < _LISTED else f"{known[0]} to {known[-1]}"
             raise ProtocolError(f"a vector must hold one number for each of {rows} rows. Found {length}.")
         if count > MAX_SCALARS or _HEAD.size + count * NUMBER_BYTES > len(payload):
             raise ProtocolError(f"a head must hold its scalars, at most {MAX_SCALARS}. Found {count} announced.")

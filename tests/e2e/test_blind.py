@@ -12,6 +12,7 @@ import pytest
 
 import plait
 from plait.deployment.job_file import read_job
+from plait.deployment.processes import free_port
 from plait.errors import ConfigError
 from plait.transports import certificate_authority
 from plait.transports.certificates import Folder
@@ -28,7 +29,7 @@ def blind(jobs: JobMaker, *changes: tuple[str, str]) -> Job:
     job = jobs(parties=("bank", "shop"), rows=ROWS, method='name = "auto"', tol=1e-9, protection='"labels"')
     text = job.file.read_text().replace('protection = "labels"', 'protection = "blind"')
     text = text.replace('name = "bank"\naddress', 'name = "machine"\naddress')
-    text += f'[blind]\nlabel_party = "bank"\nrows = {ROWS}\n'
+    text += f'[blind]\nlabel_party = "bank"\nrows = {ROWS}\n[scoring]\naddress = "127.0.0.1:{free_port()}"\n'
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
@@ -74,6 +75,29 @@ def check(job: Job) -> None:
     assert json.loads(path.read_text())["intercept"] == pytest.approx(expected.intercept, abs=1e-6)
 
 
+def check_predictions(job: Job) -> None:
+    """The label party asks for scores, without the machine; what it learns by nature is said and accepted before."""
+    new = {"bank": np.array([[0.3, -1.0, 2.0, 0.1], [1.0, 0.0, -0.5, 0.2]]), "shop": np.array([[0.5] * 4, [-0.5] * 4])}
+    for name, rows in new.items():
+        lines = [",".join([f"n{i}", *map(repr, map(float, row))]) for i, row in enumerate(rows)]
+        (job.folder / f"{name}-new.csv").write_text("\n".join(["id,a,b,c,d", *lines]) + "\n")
+    out = job.folder / "out.csv"
+    for name, more in (("bank", ["--out", str(out)]), ("shop", [])):
+        rows_file = ["--rows", f"{name}-new.csv"]
+        command = [sys.executable, "-m", "plait", "predict", str(job.file), "--name", name, *rows_file, *more]
+        with (job.folder / f"predict-{name}.log").open("wb") as log:
+            job.programs[f"predict-{name}"] = subprocess.Popen(command, stdout=log, stderr=log)
+    assert [job.wait(f"predict-{n}") for n in new] == [0, 0], [job.log(f"predict-{n}") for n in new]
+    assert "a prediction shows shop's part of the score of every new row to bank" in job.log("predict-shop")
+    (path,) = (job.folder / "runs").glob("*/bank/model.json")
+    expected = np.full(2, json.loads(path.read_text())["intercept"])
+    for name, rows in new.items():
+        fitted = table(job, name)[:, :4]
+        expected += np.round((rows - fitted.mean(axis=0)) / fitted.std(axis=0) @ weights(job, name), 3)
+    found = [float(line.split(",")[1]) for line in out.read_text().splitlines()[1:]]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 def test_three_programs_train_the_plain_model(jobs: JobMaker) -> None:
     job = blind(jobs)
     for name in NAMES:
@@ -85,6 +109,7 @@ def test_three_programs_train_the_plain_model(jobs: JobMaker) -> None:
     assert json.loads((machine / "model.json").read_text())["intercept"] == 0.0, "it does not know the intercept"
     assert json.loads((machine / "model.json").read_text())["metrics"] == {}
     assert not list(job.folder.rglob("protection.json"))  # the secrets of a finished run are gone
+    check_predictions(job)
 
 
 POINTS = {

@@ -139,10 +139,15 @@ def start(
     certificates: Path | None = None,
     insecure: bool = False,
     anywhere: bool = False,
+    scores: bool = False,
 ) -> Program:
-    """What every program of a job does first: prepare to be interrupted, read the job file and the party's file."""
+    """What every program of a job does first: prepare to be interrupted, read the job file and the party's file.
+
+    One that gives `scores` has the label party as its coordinator, also where a blind machine trained.
+    """
     end_when_told()
     job, named = read_job(job_file), bool(name)
+    job = job.for_scores if scores else job
     if name and name not in (*job.parties, job.coordinator.name):
         raise ConfigError(f"--name must be one of {', '.join(job.parties)}. Found {name!r}.")
     name = name or job.coordinator.name

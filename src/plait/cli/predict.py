@@ -70,7 +70,7 @@ def predict(
     The rows of all parties are joined by their ids, in any order: privately, or by the label party's list, as the
     section [scoring] of the job says. For each id the output says which party lacks it, and what was done about that.
     """
-    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere, scores=True)
     if not program.coordinates:
         help_score(
             program.job, program.file, program.dial(), rows, PREDICT, watcher(log), consent_to_join(program, yes)
@@ -102,7 +102,7 @@ def evaluate(
     Every party runs this with its own name; the label party gets the result. A party that runs `plait predict` instead
     does the same.
     """
-    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere, scores=True)
     if not program.coordinates:
         help_score(
             program.job, program.file, program.dial(), rows, PREDICT, watcher(log), consent_to_join(program, yes)

@@ -86,7 +86,7 @@ def serve(
     one. Where the job joins new rows privately, the rows that all parties hold are found first, and the other parties
     are asked for no other row. The service ends after SIGINT or SIGTERM, once requests that are under way are answered.
     """
-    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere)
+    program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere, scores=True)
     consent = consent_to_join(program, yes)
     if not program.coordinates:
         help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log), consent)
@@ -115,7 +115,7 @@ def token(
 
     A token is shown once. Only its digest is kept. A running service notices a change within a second.
     """
-    program = start(job_file, config=config)
+    program = start(job_file, config=config, scores=True)
     if client and revoke:
         raise ConfigError("a token must be made or revoked. Found both. Leave one out.")
     tokens = Tokens(tokens_file(program.file))

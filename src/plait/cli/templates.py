@@ -33,6 +33,7 @@ patience = 600                   # seconds that a party may be missing before th
 # [scoring]                      # may change after a training
 # join = "list"                  # all are shown the ids of new rows; "private": the common ones are found first
 # missing = "refuse"             # where a party lacks a row; "mean": its mean part stands in; "leave out": no score
+# address = ""                   # host:port of the label party, where the coordinator is a blind machine
 
 [model]
 loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}

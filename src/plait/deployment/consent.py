@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import guaranteed
-from plait.errors import ConfigError, PrivacyError
+from plait.errors import PrivacyError
 from plait.training.protected import summed_groups
 
 
@@ -76,7 +76,6 @@ def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None
 
 def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
     """Say what a prediction of a protected job shows; PrivacyError unless the party's own file accepts it."""
-    need_scoring(job)
     if job.protection is None or file.name == job.coordinator.name:
         return
     label_party = job.coordinator.name
@@ -93,15 +92,6 @@ def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None])
         raise PrivacyError(
             f"what a party shows unprotected must be accepted in its own file. Found that {sentence}, and no "
             f"trust.accept_scores_shown = true in {file.name}.toml. Accept it there, or do not take part."
-        )
-
-
-def need_scoring(job: Job) -> None:
-    """ConfigError where nobody of this job can ask for scores."""
-    if job.blind is not None:
-        raise ConfigError(
-            "new rows are scored by a coordinator that holds the labels. Found a blind machine, which scores nothing. "
-            f"Both parts of the model, weights.json of each party and model.json of {job.label_party}, are kept."
         )
 
 

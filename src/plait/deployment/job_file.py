@@ -44,6 +44,7 @@ from plait.deployment.registry import (
     penalty,
     read_protection,
 )
+from plait.deployment.run_folder import COORDINATOR
 from plait.errors import ConfigError, SettingError
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
@@ -93,6 +94,8 @@ class Job:
     """Fingerprints of the keys that parties must have, by name; others are refused, whoever signed them."""
     scoring: ScoringOptions = field(default_factory=ScoringOptions)
     """How new rows are found, and what happens to those that a party lacks."""
+    keeper: str = COORDINATOR
+    """Whose folder of a run holds the model's intercept."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
     model_digest: str = ""
@@ -102,6 +105,20 @@ class Job:
     def label_party(self) -> str:
         """Who holds the labels: the coordinator, unless that is a blind machine."""
         return self.coordinator.name if self.blind is None else self.blind.label_party
+
+    @property
+    def for_scores(self) -> "Job":
+        """The same job with the label party as its coordinator: a blind machine scores nothing."""
+        if self.blind is None:
+            return self
+        if not self.scoring.address:
+            raise ConfigError(
+                "a blind machine scores nothing: the label party asks for scores itself. Found no address of it. Set "
+                'scoring.address in the job file, such as "bank.example:7444", where the other party can reach it.'
+            )
+        label_party = self.blind.label_party
+        coordinator = replace(self.coordinator, name=label_party, address=self.scoring.address)
+        return replace(self, coordinator=coordinator, blind=None, protection=Protection("labels"), keeper=label_party)
 
     @property
     def joins_privately(self) -> bool:
@@ -322,6 +339,8 @@ def _scoring(
     protection: Protection | None,
     where: str,
 ) -> ScoringOptions:
+    if options.address and (protection is None or protection.mode != "blind"):
+        raise ConfigError(f'{where}.address goes with protection = "blind". Found another. Leave it out.')
     if options.join == "private" and alignment is None:
         raise ConfigError(f'{where}.join = "private" needs the rules by which ids are compared. Add [alignment].')
     if options.missing == "mean" and policy.private:

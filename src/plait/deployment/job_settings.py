@@ -145,10 +145,13 @@ class ScoringOptions:
         where there is a section [alignment].
     missing : str, default="refuse"
         Where a party lacks a row: "refuse" to score any, take the party's "mean" part, or "leave out" its score.
+    address : str, default=""
+        host:port of the label party, where the coordinator is a blind machine, which scores nothing.
     """
 
     join: Literal["", "list", "private"] = ""
     missing: Literal["refuse", "mean", "leave out"] = "refuse"
+    address: str = ""
 
 
 JOB_SECTIONS: Mapping[str, Any] = {

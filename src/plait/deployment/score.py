@@ -11,14 +11,13 @@ from plait._names import check_run
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.align import missing_from
 from plait.deployment.common_rows import CommonRows, Question, find_common_rows
-from plait.deployment.consent import need_scoring
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
 from plait.deployment.local_data import read_new_rows
 from plait.deployment.masked_scores import MaskedParties, is_over, limited, masks_scores, unmasked
 from plait.deployment.progress import Progress
-from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
+from plait.deployment.run_folder import RunFolder, find_run, new_run
 from plait.deployment.score_party import new_rows_file, say_remarks
 from plait.deployment.scorer import PREDICT, Scorer
 from plait.errors import InputError, MissingPartyError, PlaitError, StorageError
@@ -39,14 +38,14 @@ _FAREWELL = 10.0  # seconds for telling the parties that nothing more is asked
 def trained(job: Job, file: PartyFile, run: str, progress: Progress) -> RunFolder:
     """The coordinator's folder of a finished run, the newest of this job or the one named; says which it is."""
     runs = file.path(file.runs)
-    newest = find_run(runs, COORDINATOR, job.model_digest, ("finished",))
-    found = RunFolder(runs / check_run(run) / COORDINATOR) if run else newest
+    newest = find_run(runs, job.keeper, job.model_digest, ("finished",))
+    found = RunFolder(runs / check_run(run) / job.keeper) if run else newest
     if found is None or not (found.path / "model.json").exists():
         raise StorageError(f"{runs} must hold a finished run of this job. Found none. Train first, or name one: --run.")
     status = found.status
     rows = found.model().get("rows", "?")
     progress.say(f"model of run {status.run}, trained {status.started[:16].replace('T', ' ')} UTC on {rows} rows")
-    for path in sorted(runs.glob(f"*/{COORDINATOR}/run.json")):
+    for path in sorted(runs.glob(f"*/{job.keeper}/run.json")):
         other = RunFolder(path.parent).status
         if other.run > status.run and other.job == job.model_digest and other.status != "finished":
             why = f": {other.reason}" if other.reason else ""
@@ -60,7 +59,6 @@ class _Prediction:
     def __init__(
         self, job: Job, file: PartyFile, local: Sequence[PartyFile], listen: Listen | None, run: str, progress: Progress
     ) -> None:
-        need_scoring(job)
         check_covered(job.policy.uncovered(job.parties))
         self.job, self.file, self.local, self.listen, self.progress = job, file, local, listen, progress
         self.folder = trained(job, file, run, progress)

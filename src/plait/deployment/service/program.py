@@ -6,12 +6,11 @@ import signal
 
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.common_rows import CommonRows, find_common_rows
-from plait.deployment.consent import need_scoring
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import read_new_rows
 from plait.deployment.progress import PHASE, REPORT, Progress
-from plait.deployment.run_folder import COORDINATOR, RunFolder, find_run, new_run
+from plait.deployment.run_folder import RunFolder, find_run, new_run
 from plait.deployment.score import trained
 from plait.deployment.score_party import new_rows_file, say_remarks
 from plait.deployment.scorer import SERVE, Scorer, Scorers
@@ -45,7 +44,6 @@ def serve(
 
     Where the job joins new rows privately they are aligned first; `refresh` does so once more.
     """
-    need_scoring(job)
     check_covered(job.policy.uncovered(job.parties))
     tokens = Tokens(tokens_file(file))
     options.check_reach(bool(len(tokens)))
@@ -171,7 +169,7 @@ class _Service:
     def _newest(self) -> RunFolder | None:
         """A finished run that is newer than the one in use, and was not refused before."""
         try:
-            found = find_run(self._file.path(self._file.runs), COORDINATOR, self._job.model_digest, ("finished",))
+            found = find_run(self._file.path(self._file.runs), self._job.keeper, self._job.model_digest, ("finished",))
         except PlaitError:
             return None  # a run folder that is being written, or that somebody is removing
         if found is None or found.status.run in self._unusable or found.status.run <= self._panel.model.run:

@@ -34,7 +34,7 @@ class Trained:
 def train(
     problem: Problem, method: plait.Method, stopping: plait.Stopping, seconds: float, precision: str = "float64"
 ) -> Trained:
-    """Train within so many seconds of processor time."""
+    """Train within so many seconds of processor time; without a limit nothing is recorded: it would cost time."""
     result, began = Trained(), time.process_time()
 
     def record(row: plait.Round) -> None:
@@ -52,7 +52,7 @@ def train(
                 penalty=penalty_of(problem),
                 method=method,
                 stopping=stopping,
-                callbacks=(record,),
+                callbacks=() if np.isinf(seconds) else (record,),
                 precision=precision,
                 fit_intercept=False,
             )
@@ -79,15 +79,17 @@ class PlaitMethod(Solver):
             return str(error)
         return None
 
-    def train(self, problem: Problem, judge: Judge, limits: Limits, suboptimality: float) -> tuple[Trained, Clock]:
+    def train(
+        self, problem: Problem, judge: Judge, limits: Limits, suboptimality: float, seconds: float
+    ) -> tuple[Trained, Clock]:
         rounds = min(limits.rounds, self.rounds or limits.rounds)
         stopping = plait.Stopping(max_rounds=rounds, tol=0.0, objective=judge.goal(suboptimality))
         results: list[Trained] = []
-        clock = timed(lambda: results.append(train(problem, self.method, stopping, limits.seconds, self.precision)))
+        clock = timed(lambda: results.append(train(problem, self.method, stopping, seconds, self.precision)))
         return results[0], clock
 
     def curve(self, problem: Problem, judge: Judge, limits: Limits) -> Curve:
-        trained, clock = self.train(problem, judge, limits, limits.finest)
+        trained, clock = self.train(problem, judge, limits, limits.finest, limits.seconds)
         records = trained.records
         # What happens before the first exchange (reading, and whatever a party prepares) belongs to every point.
         setup = max(clock.wall - records[-1].seconds, 0.0) if trained.fit else 0.0
@@ -99,7 +101,7 @@ class PlaitMethod(Solver):
 
         def to(suboptimality: float) -> Clock | None:
             rest()
-            again, clock = self.train(problem, judge, limits, suboptimality)
+            again, clock = self.train(problem, judge, limits, suboptimality, np.inf)
             return clock if again.fit is not None and again.fit.converged else None
 
         return Curve(points, repr(self.method), to, _remarks(trained, judge, _AGREE[self.precision]))

@@ -1,8 +1,8 @@
 """The coordinator: labels, loss, its half of the method.  No input or output."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from plait._replace import replace
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Measured, Method, Task

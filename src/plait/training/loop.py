@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from plait._replace import replace
 from plait.messages import Broadcast, Message, Share, Transport
 from plait.methods.base import CLOSINGS, Measured
 from plait.training.coordinator import Coordinator

@@ -1,8 +1,9 @@
 """A party: its matrix, its weights, its half of the method.  No input or output."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from plait._replace import replace
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, Method

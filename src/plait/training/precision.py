@@ -10,11 +10,12 @@ settles, changes and their steps shrink together.  A change alone cannot be read
 ends keep the last one, and a line is part of the state that a party stores.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from plait._replace import replace
 from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Message

@@ -9,10 +9,11 @@ conjugate there; for a smaller t a conjugate is no more than in proportion, as i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from plait._replace import replace
 from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.messages import Description

@@ -1,12 +1,13 @@
 """The coordinator's half of the subspace method."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
+from plait._replace import replace
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of

@@ -205,6 +205,7 @@ def _upper(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 
 def _symmetric(packed: Array, size: int) -> Array:
-    matrix = np.zeros((size, size))
+    matrix = np.empty((size, size))
     matrix[_upper(size)] = packed
-    return matrix + np.triu(matrix, 1).T
+    matrix.T[_upper(size)] = packed
+    return matrix

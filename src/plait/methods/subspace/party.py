@@ -1,9 +1,10 @@
 """The party's half of the subspace method."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from plait._replace import replace
 from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, PartySide
@@ -99,6 +100,7 @@ class SubspaceParty(PartySide):
         squares = block.features.weighted_column_squares(block.weights)
         self.sizes = np.sqrt(np.where(squares > 0, squares, 1.0))
         self._inverse: Curvature | None = None
+        self._known_basis: Basis | None = None
         unpenalised = block.penalty.quadratic and block.penalty.ridge <= _INVISIBLE * float(squares.max(initial=0.0))
         self.free = unpenalised and self.sight.shows_moves and asks_any_vector(block.loss)
         """Whether several weights may be equally good, of which the coordinator may look for the least."""
@@ -177,8 +179,8 @@ class SubspaceParty(PartySide):
         held = image if self.keeps else state.image
         shown = g if self.others_kept else first  # only what is looked at again is kept
         state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
-        state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False, questions=0)
-        state = replace(state, pull=None if self.block.penalty.smooth else pull)
+        pulled = None if self.block.penalty.smooth else pull
+        state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False, questions=0, pull=pulled)
         state, report = self._report(state, orders, g, pull, y, missing)
         return state, Share(broadcast.round, image, report.pack())
 
@@ -237,8 +239,14 @@ class SubspaceParty(PartySide):
         return replace(state, image=vector, drifted=True) if self.keeps else state
 
     def _basis(self, state: SubspacePartyState) -> Basis:
-        rows = [state.directions, state.direction[None]]
-        return Basis(state.x, state.target, np.vstack([state.x[None], *rows] if state.dropped else rows), self.sizes)
+        """The last one is remembered: it serves for all questions of a round."""
+        known = self._known_basis
+        if known is not None and known.y is state.target and known.x is state.x:
+            return known
+        newest = state.direction[None]
+        rows = np.vstack([state.x[None], state.directions, newest] if state.dropped else [state.directions, newest])
+        self._known_basis = Basis(state.x, state.target, rows, self.sizes)
+        return self._known_basis
 
     def _report(
         self, state: SubspacePartyState, orders: StepProposal, g: Array, pull: Array, y: Array, missing: Array | None

@@ -13,20 +13,18 @@ A wall is a kink as steep as the party is pressed against anything, several time
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from plait._replace import replace
 from plait._types import Array
 from plait.methods.subspace.messages import Answer, Model
 from plait.problem.penalties import Penalty
 
-_ROUNDED, _LESS = (
-    0.1,
-    0.1,
-)  # of a weight's reach: how much kinks are rounded off at first; of that, at the next question
+_ROUNDED, _LESS = 0.05, 0.02  # of a weight's reach: how much kinks are rounded off at first; of that, once more
 _LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
 _LEAST_ROUNDED = 1e-9  # of a weight's reach: sharper kinks would only spoil the arithmetic
 _STEEPER = 10.0  # times what weights are pressed with: the slope that stands for a wall
@@ -69,6 +67,11 @@ class Kinks:
     member: npt.NDArray[np.intp] | None = None
     """The group of each weight (d,); None where every weight is its own."""
 
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether every weight has a kink."""
+        return bool((self.strength > 0).all())
+
     def squares(self, s: Array) -> Array:
         """|s|^2 of each weight's group, (d,)."""
         if self.member is None:
@@ -101,14 +104,16 @@ class Rounding:
     level: float
     ball: "BallRounding | None" = None
 
+    def bends(self, basis: Basis) -> "list[Bend]":
+        """What each kind of kinks looks like to Newton's method."""
+        pairs = zip(self.kinks, self.slopes, strict=True)
+        return [Bend.of(k, s, self.level * k.widths(basis.reach)) for k, s in pairs]
+
     def answered(self, basis: Basis, u: Array) -> "Rounding":
         """After a step to u: Newton's multipliers, kept inside, and a lower level."""
-        slopes = []
-        for k, s in zip(self.kinks, self.slopes, strict=True):
-            level = self.level * k.widths(basis.reach)
-            slopes.append(_towards(k, s, s + _bent(k, s, _off(k, s, u, level), level)))
+        slopes = tuple(_towards(bend.kinks, bend.s, bend.slope(u)) for bend in self.bends(basis))
         ball = None if self.ball is None else self.ball.answered(u, self.level)
-        return replace(self, slopes=tuple(slopes), level=max(_LESS * self.level, _LEAST_ROUNDED), ball=ball)
+        return replace(self, slopes=slopes, level=max(_LESS * self.level, _LEAST_ROUNDED), ball=ball)
 
 
 @dataclass(frozen=True)
@@ -138,9 +143,8 @@ class BallRounding:
     def newton(self, u: Array, level: float) -> tuple[float, float]:
         """The slope that Newton's method takes at u along the norm, and the curvature along it."""
         s, away = np.full(1, self.slope), np.full(1, float(np.linalg.norm(u)) - self.radius)
-        at = np.full(1, level * self.reach)
-        off = _off(self._kink, s, away, at)
-        return self.slope + float(_bent(self._kink, s, off, at)[0]), float(_bent(self._kink, s, np.ones(1), at)[0])
+        bend = Bend.of(self._kink, s, np.full(1, level * self.reach))
+        return float(bend.slope(away)[0]), float(bend.turned(np.ones(1))[0])
 
     def answered(self, u: Array, level: float) -> "BallRounding":
         """With the multiplier after a step to u, kept inside."""
@@ -156,37 +160,58 @@ def _towards(kinks: Kinks, s: Array, to: Array) -> Array:
     return np.where(n > limit, to * (limit / np.where(n > 0, n, 1.0)), to)
 
 
-def _factor(kinks: Kinks, s: Array, level: Array) -> Array:
-    """(a^2 - |s|^2) / (2 mu), mu = strength * level; 0 where there is no kink."""
-    a = kinks.strength
-    room = np.maximum(a * a - kinks.squares(s), _SHUT * a * a)
-    return np.where(a > 0, room / np.where(a > 0, 2 * a * level, 1.0), 0.0)
+@dataclass(frozen=True)
+class Bend:
+    """Rounded kinks at multipliers s (d,), |s| < strength.
 
+    factor   (d,): (a^2 - |s|^2) / (2 mu), mu = strength * level; 0 where there is no kink
+    inner    (d,): 2 / (a^2 + |s|^2)
+    across   (d,): the curvature, where every weight is its own
+    """
 
-def _off(kinks: Kinks, s: Array, u: Array, level: Array) -> Array:
-    """How far (d,) u is from where the rounded kink has the slope s."""
-    f = _factor(kinks, s, level)
-    return np.where(f > 0, u - kinks.place - s / np.where(f > 0, f, 1.0), 0.0)
+    kinks: Kinks
+    s: Array
+    factor: Array
+    inner: Array
+    across: Array
 
+    @staticmethod
+    def of(kinks: Kinks, s: Array, level: Array) -> "Bend":
+        """level (d,): by how much each kink is rounded off."""
+        a, n = kinks.strength, kinks.squares(s)
+        squares = a * a
+        room = np.maximum(squares - n, _SHUT * squares)
+        if kinks.everywhere:
+            factor, inner = room / (2 * a * level), 2 / (squares + n)
+        else:
+            there = a > 0
+            factor = np.where(there, room / np.where(there, 2 * a * level, 1.0), 0.0)
+            inner = np.where(there, 2 / np.where(there, squares + n, 1.0), 0.0)
+        return Bend(kinks, s, factor, inner, factor * (1 - inner * s * s))
 
-def _bent(kinks: Kinks, s: Array, v: Array, level: Array) -> Array:
-    """The rounded kinks' curvature at slope s, times v (d,)."""
-    f, a = _factor(kinks, s, level), kinks.strength
-    n = kinks.squares(s)
-    along = s * v if kinks.member is None else np.bincount(kinks.member, weights=s * v)[kinks.member]
-    return np.asarray(f * (v - np.where(a > 0, 2 / np.where(a > 0, a * a + n, 1.0), 0.0) * along * s))
+    def slope(self, u: Array) -> Array:
+        """The multipliers (d,) that Newton's method takes at u."""
+        f, away = self.factor, u - self.kinks.place
+        if self.kinks.everywhere:
+            return self.s + self.turned(away - self.s / f)
+        return self.s + self.turned(np.where(f > 0, away - self.s / np.where(f > 0, f, 1.0), 0.0))
 
+    def turned(self, v: Array) -> Array:
+        """The curvature times v (d,)."""
+        member = self.kinks.member
+        if member is None:
+            return self.across * v
+        along = np.bincount(member, weights=self.s * v)[member]
+        return np.asarray(self.factor * (v - self.inner * along * self.s))
 
-def _bent_gram(kinks: Kinks, s: Array, rows: Array, level: Array) -> Array:
-    """The same along the rows (k+1, d) on both sides."""
-    f, a = _factor(kinks, s, level), kinks.strength
-    inner = np.where(a > 0, 2 / np.where(a > 0, a * a + kinks.squares(s), 1.0), 0.0)
-    if kinks.member is None:
-        h = f * (1 - inner * s * s)
-        return np.asarray((rows * h) @ rows.T)
-    radial = np.zeros((len(rows), int(kinks.member.max()) + 1))
-    np.add.at(radial.T, kinks.member, (rows * (s * np.sqrt(f * inner))).T)
-    return np.asarray((rows * f) @ rows.T - radial @ radial.T)
+    def gram(self, rows: Array) -> Array:
+        """The same along the rows (k+1, d) on both sides."""
+        member = self.kinks.member
+        if member is None:
+            return np.asarray((rows * self.across) @ rows.T)
+        radial = np.zeros((len(rows), int(member.max()) + 1))
+        np.add.at(radial.T, member, (rows * (self.s * np.sqrt(self.factor * self.inner))).T)
+        return np.asarray((rows * self.factor) @ rows.T - radial @ radial.T)
 
 
 def started(penalty: Penalty, basis: Basis, pull: Array) -> Rounding:
@@ -230,23 +255,22 @@ def modelled(penalty: Penalty, basis: Basis, u: Array, pull: Array, rounding: Ro
     """The parabola in c for Newton's method at u (d,)."""
     rows, ridge = basis.rows, penalty.ridge
     slope = ridge * u + rounding.tilt
-    k = ridge * (rows @ rows.T)
+    k = ridge * (rows @ rows.T) if ridge > 0 else np.zeros((len(rows),) * 2)
     away = basis.x - u
     turned = ridge * away
-    for kinks, s in zip(rounding.kinks, rounding.slopes, strict=True):
-        level = rounding.level * kinks.widths(basis.reach)
-        slope = slope + s + _bent(kinks, s, _off(kinks, s, u, level), level)
-        turned = turned + _bent(kinks, s, away, level)
-        k = k + _bent_gram(kinks, s, rows, level)
+    for bend in rounding.bends(basis):
+        slope = slope + bend.slope(u)
+        turned = turned + bend.turned(away)
+        k = k + bend.gram(rows)
     if rounding.ball is not None:
         size = max(float(np.linalg.norm(u)), _LEAST_REACH * rounding.ball.radius)
-        push, bend = rounding.ball.newton(u, rounding.level)
+        push, steep = rounding.ball.newton(u, rounding.level)
         push = max(push + rounding.ball.strength, 0.0)
         unit, flat = u / size, push / size
         along = rows @ unit
         slope = slope + push * unit
-        turned = turned + flat * away + (bend - flat) * float(unit @ away) * unit
-        k = k + flat * (rows @ rows.T) + (bend - flat) * np.outer(along, along)
+        turned = turned + flat * away + (steep - flat) * float(unit @ away) * unit
+        k = k + flat * (rows @ rows.T) + (steep - flat) * np.outer(along, along)
     value = penalty.value(u) + float(slope @ away) + float(turned @ away) / 2
     return Model(value, rows @ (slope + turned), k)
 
@@ -273,6 +297,8 @@ class Landing:
 def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
     """As much of the step c as stays within bounds, up to rounding."""
     u = basis.point(c)
+    if penalty.feasible is None:
+        return Landing(1.0, 1.0, u)
     low, high = penalty.bounds(u.size)
     slack = _BEYOND * basis.reach + _CANCELLED * (np.abs(c) @ np.abs(basis.rows) + np.abs(basis.x))
     nearest = np.clip(u, low, high)

@@ -8,19 +8,20 @@ objective never grows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from plait._replace import replace
 from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.messages import Answer, Description, Model
 from plait.methods.subspace.span import Minimum, Point, Products, Valley
 
 QUESTIONS = 12  # in a round; each costs a latency, and most rounds need two or three
-LEAST = 5  # questions: before that kinks are rounded off too much to tell what a step is worth
+LEAST = 3  # questions: before that kinks are rounded off too much to tell what a step is worth
 _ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
 _TRUST = 0.01  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
 _MORE = 0.05  # of what has been gained: what another question must promise

@@ -9,13 +9,14 @@ asks for a small step only, the loss's parabola is believed and no row is looked
 the next one, in which a party's vectors are the same but for one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from plait._replace import replace
 from plait._types import Array
 from plait.methods.admm.z_update import increasing_root
 from plait.methods.base import Task
@@ -172,14 +173,14 @@ class Valley:
         by no more than `small` on the way, its parabola is believed.
         """
         model, valley, gained = self._model(task, r, k), self, 0.0
-        if model.bent(valley) > small:
+        step, bent = model.bent(valley)
+        if bent > small:
             before = valley.point.value + model.penalty(valley.at)
             valley, _ = _newton(model, valley, PRECISE, enough, small)
             gained = before - valley.point.value - model.penalty(valley.at)
-        valley = model.sloped(valley)
-        c = valley.at
-        if model.bent(valley) <= max(small, enough * gained):
-            c = c + model.step(valley)
+            valley = model.sloped(valley)
+            step, bent = model.bent(valley)
+        c = valley.at + step if bent <= max(small, enough * gained) else valley.at
         value = valley.loss(c) + model.penalty(c) - float(c @ (self.ridge @ c)) / 2
         return valley, self._spread(c), value
 
@@ -204,7 +205,9 @@ class Valley:
         return replace(self.products, hessian=hessian, known=known)
 
     def _model(self, task: Task, r: Array, k: Array) -> "_Model":
-        return _Model(task, self.basis, r[self.kept], k[np.ix_(self.kept, self.kept)] + self.ridge, self.ridge)
+        if len(self.basis) < self.kept.size:
+            r, k = r[self.kept], k[self.kept][:, self.kept]
+        return _Model(task, self.basis, r, k + self.ridge, self.ridge)
 
     def _spread(self, c: Array) -> Array:
         """Coefficients (K,) of all received vectors."""
@@ -299,12 +302,12 @@ class _Model:
         assert valley.hessian is not None
         return _free_step(self.gradient(valley), valley.hessian + self.k)
 
-    def bent(self, valley: Valley) -> float:
-        """By how much the loss's parabola bends along the Newton step; infinite where it is not known yet."""
+    def bent(self, valley: Valley) -> tuple[Array, float]:
+        """The Newton step (k,), and by how much the loss's parabola bends along it: infinitely where it is unknown."""
         if valley.slopes is None or valley.hessian is None:
-            return np.inf
+            return np.zeros_like(valley.at), np.inf
         step = self.step(valley)
-        return float(step @ (valley.hessian @ step)) / 2
+        return step, float(step @ (valley.hessian @ step)) / 2
 
 
 def _newton(

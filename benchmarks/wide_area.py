@@ -2,8 +2,11 @@
 
 Where the kernel has netem, the two programs run in two network namespaces joined by a slow link; elsewhere a proxy on
 loopback delays and paces the bytes of the TLS connection (it does not imitate TCP's slow start).
+
+    python benchmarks/wide_area.py [--protection labels] [--rows 100000] [--columns 330]
 """
 
+import argparse
 import json
 import multiprocessing
 import subprocess
@@ -29,7 +32,7 @@ ROWS, COLUMNS, ALPHA, GOAL = 100_000, 330, 1e-3, 1e-4
 JOB = """format = 1
 name = "wide-area"
 parties = ["p0", "p1"]
-protection = "plain"
+protection = "{protection}"
 [coordinator]
 name = "p0"
 address = "{address}"
@@ -45,13 +48,17 @@ precision = "{precision}"
 """
 
 
-def measure(precision: str = "float64", rows: int = ROWS, columns: int = COLUMNS) -> dict[str, float | str]:
+def measure(
+    precision: str = "float64", rows: int = ROWS, columns: int = COLUMNS, protection: str = "plain"
+) -> dict[str, float | str]:
     """Seconds to a relative suboptimality of 1e-4, as the coordinator's history tells it, and of the whole programs."""
     with tempfile.TemporaryDirectory(prefix="plait-wan-") as temporary:
         folder = Path(temporary)
         best = _write_data(folder, rows, columns)
         with _link() as (prefixes, dial, listen, kind):
-            text = JOB.format(address=dial, alpha=ALPHA, objective=best * (1 + GOAL), precision=precision)
+            text = JOB.format(
+                address=dial, alpha=ALPHA, objective=best * (1 + GOAL), precision=precision, protection=protection
+            )
             (folder / "job.toml").write_text(text)
             throw_away_certificates(read_job(folder / "job.toml"), Folder(folder / "certs"))
             began = time.perf_counter()
@@ -62,6 +69,7 @@ def measure(precision: str = "float64", rows: int = ROWS, columns: int = COLUMNS
         result: dict[str, float | str] = {
             "link": kind,
             "precision": precision,
+            "protection": protection,
             "rows": rows,
             "columns": columns,
             "rounds": len(history),
@@ -84,8 +92,9 @@ def _write_data(folder: Path, rows: int, columns: int) -> float:
     halves = [x[:, : columns // 2], x[:, columns // 2 :]]
     np.savez(folder / "p0.npz", X=halves[0], y=y)
     np.savez(folder / "p1.npz", X=halves[1])
-    (folder / "p0.toml").write_text('[data]\nfile = "p0.npz"\nlabel = "y"\n')
-    (folder / "p1.toml").write_text('[data]\nfile = "p1.npz"\n')
+    shown = "[trust]\naccept_labels_shown = true\naccept_scores_shown = true\n"
+    (folder / "p0.toml").write_text(f'[data]\nfile = "p0.npz"\nlabel = "y"\n{shown}')
+    (folder / "p1.toml").write_text(f'[data]\nfile = "p1.npz"\n{shown}')
     stopping = plait.Stopping(tol=1e-10)
     with threadpool_limits(2), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
@@ -156,5 +165,11 @@ def _drop_namespaces() -> None:
 
 
 if __name__ == "__main__":
-    measure()
-    measure("int16")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--protection", default="plain", choices=["plain", "labels"])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--columns", type=int, default=COLUMNS)
+    options = parser.parse_args()
+    measure("float64", options.rows, options.columns, options.protection)
+    if options.protection == "plain":
+        measure("int16", options.rows, options.columns)

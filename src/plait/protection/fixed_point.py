@@ -170,8 +170,10 @@ def _balanced(scaled: Array, whole: Array) -> Array:
     if excess == 0 or abs(float(scaled.sum())) >= 0.5:
         return whole
     rest = (scaled - whole) * np.sign(excess)  # most negative where the number was rounded up the most
-    changed = np.argsort(rest, kind="stable")[: abs(excess)]
-    whole[changed] -= np.sign(excess)
+    last = np.partition(rest, abs(excess) - 1)[abs(excess) - 1]
+    changed = np.flatnonzero(rest < last)
+    equal = np.flatnonzero(rest == last)[: abs(excess) - changed.size]  # the first of equal ones: the same every time
+    whole[np.concatenate([changed, equal])] -= np.sign(excess)
     return whole
 
 

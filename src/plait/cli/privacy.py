@@ -14,6 +14,7 @@ from plait.errors import SettingError
 if TYPE_CHECKING:
     from plait._types import Array
     from plait.studies.privacy_preview import Sample
+    from plait.studies.protection_attacks import ModeExposure
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -186,12 +187,14 @@ def attack(
     """Attack real runs, unprotected and under each protection, and show what was recovered.
 
     A helper tries to read the labels off what it receives. The coordinator tries to learn the helper's column space,
-    and with 60 known rows to reconstruct all others, from what it receives. Last, a coordinator that does not train
-    chooses its broadcasts to read single columns, while the helper keeps more and more of its rules.
+    and with 60 known rows to reconstruct all others, from what it receives. A coordinator that does not train
+    chooses its broadcasts to read single columns, while the helper keeps more and more of its rules. Last, each
+    protection in turn (plain, labels, sums, blind, differential privacy) is attacked with coin-flip labels and 0/1
+    columns: least squares for the labels, integer programming for the rows.
     """
     from plait.studies.attack_study import measure, settings
     from plait.studies.figures import pictures_can_be_drawn
-    from plait.studies.privacy_figures import draw_exposures
+    from plait.studies.privacy_figures import draw_exposures, draw_modes
 
     sample = _sample(data)
     own, helper = sample.train
@@ -204,9 +207,10 @@ def attack(
     majority = max(sample.labels.mean(), 1 - sample.labels.mean())
     _out.print(f"Always guessing the commoner label is right in {majority:.1%}.", highlight=False)
     _show_chosen(helper)
+    modes = _show_modes(own, helper, 2.0 * sample.labels - 1)
     if pictures_can_be_drawn():
-        picture = draw_exposures(found, output / "attacks.png")
-        _out.print(f"As a picture: {picture}", highlight=False, soft_wrap=True)
+        for picture in (draw_exposures(found, output / "attacks.png"), draw_modes(modes, output / "modes.png")):
+            _out.print(f"As a picture: {picture}", highlight=False, soft_wrap=True)
     else:
         _out.print("For a picture: pip install 'plait[plots]'", markup=False, highlight=False)
 
@@ -223,6 +227,22 @@ def _show_chosen(helper: "Array") -> None:
         by = "the helper" if found.ended else "its limit" if found.answers == rule.rounds else "the attacker"
         table.add_row(rule.name, f"{found.columns} of {count}", f"{found.space:.0%}", str(found.answers), by)
     _out.print(table)
+
+
+def _show_modes(own: "Array", helper: "Array", y: "Array") -> "list[ModeExposure]":
+    """What each mode of protection leaves to a curious side."""
+    from plait.studies.protection_attacks import KNOWN_ROWS, MODES, ROUNDS, binary, measure, measure_private, unheard
+
+    half = own.shape[1] // 2
+    tables = [binary(table) for table in (helper, own[:, :half], own[:, half:])]
+    found = [*(measure(mode, tables, y) for mode in MODES), measure_private(tables, y)]
+    headings = ("mode", "coin-flip labels", "as expected", "column space", "rows")
+    table = _table(f"What each protection leaves, {ROUNDS} rounds, {KNOWN_ROWS} rows known", *headings)
+    for e in found:
+        table.add_row(e.mode, *(f"{part:.1%}" for part in (e.labels, e.rule, e.space, e.rows)))
+    _out.print(table)
+    _out.print(f"Without any message {unheard(tables):.1%} of the rows are guessed.", highlight=False)
+    return found
 
 
 @app.command()

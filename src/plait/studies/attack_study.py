@@ -105,6 +105,19 @@ def settings(rounds: int, noise: Noise | None = None) -> tuple[Setting, ...]:
 
 def measure(setting: Setting, own: Array, helper: Array, labels: Array) -> Exposure:
     """Run the setting with a wiretap on the helper's line, then attack what was heard."""
+    heard, told, guarantee = overheard(setting, own, helper, labels)
+    return Exposure(
+        setting.name,
+        labels_found(heard, told, labels),
+        0.0 if heard is None else column_space_revealed(np.column_stack(heard.shares), helper),
+        0.0 if heard is None else _records_found(heard.shares, helper),
+        0 if heard is None else len(heard.shares),
+        guarantee,
+    )
+
+
+def overheard(setting: Setting, own: Array, helper: Array, labels: Array) -> tuple[Wiretap | None, Array, str]:
+    """What crossed the helper's line, None where it sent nothing; the first thing that it was told; the guarantee."""
     parts = read_parts({"label holder": own, TARGET: helper})
     taps: list[Wiretap] = []
 
@@ -123,17 +136,10 @@ def measure(setting: Setting, own: Array, helper: Array, labels: Array) -> Expos
         warnings.simplefilter("ignore", ConvergenceWarning)
         Session(spec, parts, 2 * labels - 1, tap=tap).train()
     heard = next((t for t in taps if t.shares), None)
-    return Exposure(
-        setting.name,
-        _labels_found(heard, taps[-1].broadcasts[0], labels),
-        0.0 if heard is None else column_space_revealed(np.column_stack(heard.shares), helper),
-        0.0 if heard is None else _records_found(heard.shares, helper),
-        0 if heard is None else len(heard.shares),
-        protections.guarantee.splitlines()[-1],
-    )
+    return heard, taps[-1].broadcasts[0], protections.guarantee.splitlines()[-1]
 
 
-def _labels_found(heard: Wiretap | None, told: Array, labels: Array) -> float:
+def labels_found(heard: Wiretap | None, told: Array, labels: Array) -> float:
     """From the broadcasts, as a gradient or as ADMM's v, whichever they are; in one pass the helper is simply told."""
     if heard is None:
         return float(np.mean((told > 0.5) == labels))

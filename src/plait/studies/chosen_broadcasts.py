@@ -3,7 +3,8 @@
 With an L1 penalty a column moves only where |D_j^T g| is above the penalty.  So the attacker sends a gradient smaller
 and smaller, by bisection, until one column is left that moves: the share is then that column, times a number.  What it
 has read it takes out of its next gradient.  A penalty without kinks shows mixtures of all columns, so there it sends
-what it likes and learns their space.  It attacks the party's own side of the method, the one that is deployed.
+what it likes and learns their space.  It attacks the party's own side of the method, the one that is deployed.  Where
+labels are protected the party receives D^T v of the chosen vector v, and answers in the same way.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from plait._types import Array
 from plait.data.parts import equal_weights
 from plait.errors import ProtocolError
 from plait.messages import Broadcast
-from plait.methods.base import Block
+from plait.methods.base import Block, Method
+from plait.methods.protected.method import ProtectedSubspace
+from plait.methods.protected.outlook import MOVES, Outlook
 from plait.methods.subspace.messages import StepProposal
 from plait.methods.subspace.method import Subspace
 from plait.privacy.audit.attacks import column_space_revealed
@@ -40,6 +43,8 @@ class PartyRules:
     checked: bool
     rounds: int
     least: int
+    hidden: bool = False
+    """Whether labels are protected: the party opens D^T v, and never sees v."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ def rules() -> tuple[PartyRules, ...]:
         PartyRules("L1, and no share of a single column", L1(ALPHA), True, MANY, 2),
         PartyRules("L2, no rules", L2(ALPHA), False, MANY, 0),
         PartyRules("L2, all rules", L2(ALPHA), True, FEW, 2),
+        PartyRules("L1, labels protected, all rules", L1(ALPHA), True, FEW, 2, hidden=True),
+        PartyRules("L2, labels protected, all rules", L2(ALPHA), True, FEW, 2, hidden=True),
     )
 
 
@@ -75,7 +82,9 @@ class _Victim:
     def __init__(self, columns: Array, under: PartyRules) -> None:
         rows = columns.shape[0]
         block = Block(Features(columns), under.penalty, Logistic(), equal_weights(rows))
-        self._side = Subspace().party_side(block)
+        method: Method = ProtectedSubspace(Subspace()) if under.hidden else Subspace()
+        self._side = method.party_side(block)
+        self._columns = columns
         self._state = self._side.start()
         self._rules = under
         self._width = 2 * columns.shape[1]
@@ -86,8 +95,10 @@ class _Victim:
         if len(self.shares) >= self._rules.rounds:
             raise _Refused
         none = np.empty(0)
-        orders = StepProposal(0.0, 3, 0.0, 0.0, 1.0, self._width, 0.0, 1.0, none, none)
-        broadcast = Broadcast(len(self.shares) + 1, gradient, orders.pack())
+        told = Outlook(0.0, 0.0, 1.0, 0.25, 1.0, np.zeros(MOVES)).pack() if self._rules.hidden else none
+        orders = StepProposal(0.0, 3, 0.0, 0.0, 1.0, self._width, 0.0, 1.0, none, none, told)
+        vector = self._columns.T @ gradient if self._rules.hidden else gradient
+        broadcast = Broadcast(len(self.shares) + 1, vector, orders.pack())
         if self._rules.checked:
             try:
                 self._side.check(self._state, broadcast)

@@ -33,3 +33,10 @@ def test_a_penalty_without_kinks_shows_the_space_and_no_column(columns: np.ndarr
     found = attack(columns, PartyRules("", L2(1e-3), True, 20, 2), seed=0)
     assert found.columns == 0
     assert found.space == pytest.approx(1.0)
+
+
+def test_protected_labels_change_nothing_for_chosen_vectors(columns: np.ndarray) -> None:
+    plain, hidden = (attack(columns, PartyRules("", L2(1e-3), True, 3, 2, hidden), 0) for hidden in (False, True))
+    assert hidden.space == pytest.approx(plain.space)
+    assert hidden.columns == 0
+    assert attack(columns, PartyRules("", L1(1e-3), True, 400, 2, hidden=True), 0).columns == 0

@@ -207,9 +207,8 @@ class Aligner:
     def _check(self, parcel: Parcel) -> Parcel:
         seal = hmac.new(self._key, digestmod=hashlib.sha256)
         order = self._common_order()
-        for text in order.ids:
-            encoded = text.encode()
-            seal.update(len(encoded).to_bytes(4, "little") + encoded)
+        for part in order.ids.chunks():
+            seal.update(part.framed())
         return Parcel("check", self.name, 0, len(order.ids), seal.digest())
 
     def _common_order(self) -> Order:

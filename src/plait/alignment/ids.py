@@ -4,16 +4,19 @@ import json
 import re
 import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from plait._texts import Texts
 from plait.errors import InputError, SettingError
 
+Places = npt.NDArray[np.int64]
+_AT_ONCE = 10_000  # ids that are Python objects at a time
 _FLOATING = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)")
 
 
@@ -60,9 +63,12 @@ class AlignmentOptions:
 
 @dataclass(frozen=True)
 class Ids:
-    """The distinct ids of a party: texts, and the row of its file (n,) that each stands in."""
+    """The distinct ids of a party: texts, and the row of its file (n,) that each stands in.
 
-    texts: tuple[str, ...]
+    No id is a Python object for longer than it is looked at: a hundred million fit into memory.
+    """
+
+    texts: Texts
     rows: Any
     width: int
     repeated: int = 0
@@ -70,16 +76,15 @@ class Ids:
 
     def messages(self, places: Any) -> list[bytes]:
         """The encoding of the ids at these places: number of columns, length, UTF-8."""
-        width, texts = self.width.to_bytes(4, "little"), self.texts
-        encoded = [texts[i].encode() for i in places]
-        return [width + len(text).to_bytes(4, "little") + text for text in encoded]
+        width = self.width.to_bytes(4, "little")
+        return [width + len(text).to_bytes(4, "little") + text for text in self.texts.take(places).encoded()]
 
     @cached_property
     def checksum(self) -> int:
         """CRC-32 of ids and rows: an alignment resumed on other ids is refused."""
         check = zlib.crc32(np.ascontiguousarray(self.rows, "<i8").view(np.uint8).data, self.width)
-        for text in self.texts:
-            check = zlib.crc32(text.encode() + b"\0", check)
+        for part in self.texts.chunks():
+            check = zlib.crc32(b"".join(text + b"\0" for text in part.encoded()), check)
         return check
 
     def report(self, who: str) -> str:
@@ -106,21 +111,21 @@ def clean_ids(
     if not names:
         raise InputError(f"{who} must name its id column to be aligned. Found none. Set data.id in its file.")
     texts = _texts(who, names, columns, options)
-    present = [i for i, text in enumerate(texts) if text]
-    absent = len(texts) - len(present)
+    there = texts.lengths > 0
+    present = np.flatnonzero(there)
+    absent = len(texts) - present.size
     if absent and missing == "refuse":
-        first = next(i for i, text in enumerate(texts) if not text)
         raise InputError(
-            f"{who}: every row must have an id. Found {absent} without, the first in row {first + 1}. Mend the file, "
-            'or drop them: data.missing_ids = "drop".'
+            f"{who}: every row must have an id. Found {absent} without, the first in row {int(np.argmin(there)) + 1}. "
+            'Mend the file, or drop them: data.missing_ids = "drop".'
         )
-    kept = _distinct(who, texts, present, repeated)
-    if len(kept) > options.max_rows:
-        raise InputError(f"{who} may bring {options.max_rows} ids. Found {len(kept)}. Raise alignment.max_rows.")
-    if not kept:
+    rows = _distinct(who, texts, present, repeated)
+    if rows.size > options.max_rows:
+        raise InputError(f"{who} may bring {options.max_rows} ids. Found {rows.size}. Raise alignment.max_rows.")
+    if not rows.size:
         raise InputError(f"{who} must bring at least one id. Found none that is left.")
-    rows = np.array(kept, dtype=np.int64)
-    return Ids(tuple(texts[i] for i in kept), rows, len(names), len(present) - len(kept), absent)
+    kept = texts if rows.size == len(texts) else texts.take(rows)
+    return Ids(kept, rows, len(names), present.size - rows.size, absent)
 
 
 def normal_id(text: str, width: int, options: AlignmentOptions) -> str:
@@ -136,18 +141,30 @@ def normal_id(text: str, width: int, options: AlignmentOptions) -> str:
     return json.dumps([options.normal(str(part)) for part in parts], ensure_ascii=False)
 
 
-def _texts(who: str, names: Sequence[str], columns: Sequence[Sequence[Any]], options: AlignmentOptions) -> list[str]:
+def _texts(who: str, names: Sequence[str], columns: Sequence[Sequence[Any]], options: AlignmentOptions) -> Texts:
     """One text per row; the empty one where an id, or a part of it, is missing."""
     parts = [
         _column(f"{who}: the id column {name!r}", values, options) for name, values in zip(names, columns, strict=True)
     ]
     if len(parts) == 1:
         return parts[0]
-    return [json.dumps(row, ensure_ascii=False) if all(row) else "" for row in zip(*parts, strict=True)]
+    listed = (
+        Texts.of(json.dumps(row, ensure_ascii=False) if all(row) else "" for row in zip(*some, strict=True))
+        for some in zip(*(part.chunks() for part in parts), strict=True)
+    )
+    return Texts.joined(list(listed))
 
 
-def _column(where: str, values: Sequence[Any], options: AlignmentOptions) -> list[str]:
-    kinds = {type(value) for value in values if not _absent(value)}
+def _column(where: str, values: Sequence[Any], options: AlignmentOptions) -> Texts:
+    """The values as they are compared; they are looked at some thousand at a time."""
+    kinds: set[type] = set()
+    floating = True
+    parts = []
+    for start in range(0, len(values), _AT_ONCE):
+        given = [None if _absent(value) else value for value in values[start : start + _AT_ONCE]]
+        kinds |= {type(value) for value in given if value is not None}
+        floating = floating and all(_floating(value) for value in given if value is not None)
+        parts.append(_normal(where, given, options))
     if not kinds:
         raise InputError(f"{where} must hold ids. Found nothing in {len(values)} rows.")
     if float in kinds:
@@ -158,34 +175,43 @@ def _column(where: str, values: Sequence[Any], options: AlignmentOptions) -> lis
     if kinds not in ({str}, {int}):
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(f"{where} must hold texts only, or whole numbers only. Found {found}. Convert them.")
-    if kinds == {str}:
-        _refuse_floating_texts(where, values)
+    if kinds == {str} and floating:
+        # Ids that a spreadsheet or a data frame has turned into floating-point numbers would match nothing.
+        example = next(value for value in values if not _absent(value))
+        raise InputError(
+            f"{where} must hold texts or whole numbers. Found floating-point numbers, like {example!r}: some program "
+            "has converted them. Export the ids as texts."
+        )
+    return Texts.joined(parts)
+
+
+def _normal(where: str, values: list[Any], options: AlignmentOptions) -> Texts:
+    texts = ["" if value is None else options.normal(str(value)) for value in values]
     try:
-        texts = ["" if _absent(value) else options.normal(str(value)) for value in values]
         "".join(texts).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{where} must hold valid Unicode. Found: {error.reason}.") from None
-    return texts
+    return Texts.of(texts)
 
 
-def _distinct(who: str, texts: list[str], present: list[int], choice: Repeated) -> list[int]:
+def _distinct(who: str, texts: Texts, present: Places, choice: Repeated) -> Places:
     """The rows that are kept of those with an id."""
-    seen: set[str] = set()
-    first = []
-    for i in present:
-        if texts[i] not in seen:
-            seen.add(texts[i])
-            first.append(i)
-    repeated = len(present) - len(first)
-    if not repeated or choice == "first":
-        return first
+    digests = texts.digests() if present.size == len(texts) else texts.take(present).digests()
+    order = np.lexsort(digests.T)  # stable: of equal ids the first row stands first
+    ordered = digests[order]
+    del digests
+    begins = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1)) if order.size else np.empty(0, bool)
+    repeated = order.size - int(np.count_nonzero(begins))
+    if not repeated:
+        return present
     if choice == "refuse":
         raise InputError(
             f"{who}: every id must stand in one row, once the rules of the job are applied. Found {repeated} rows too "
             'many. Mend the file, or set data.repeated_ids = "first" or "drop".'
         )
-    count = Counter(texts[i] for i in present)
-    return [i for i in first if count[texts[i]] == 1]
+    if choice == "drop":
+        begins &= np.append(begins[1:], True)  # alone: the next one begins at once
+    return present[np.sort(order[begins])]
 
 
 def _absent(value: Any) -> bool:
@@ -193,11 +219,6 @@ def _absent(value: Any) -> bool:
     return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
-def _refuse_floating_texts(where: str, values: Sequence[Any]) -> None:
-    """Ids that a spreadsheet or a data frame has turned into floating-point numbers would match nothing."""
-    if all(_FLOATING.fullmatch(value.strip()) for value in values if not _absent(value)):
-        example = next(value for value in values if not _absent(value))
-        raise InputError(
-            f"{where} must hold texts or whole numbers. Found floating-point numbers, like {example!r}: some program "
-            "has converted them. Export the ids as texts."
-        )
+def _floating(value: Any) -> bool:
+    """Whether a text is written as a floating-point number."""
+    return isinstance(value, str) and _FLOATING.fullmatch(value.strip()) is not None

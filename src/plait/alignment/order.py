@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from plait._files import read_json, write_atomically, write_json
+from plait._texts import Texts
 from plait.alignment.ids import Ids
 from plait.errors import StorageError
 
@@ -25,15 +26,16 @@ class Order:
     """The common rows at one party: its rows (n,), their ids, and the sizes of all sets."""
 
     rows: Any
-    ids: tuple[str, ...]
+    ids: Texts
     sizes: Mapping[str, int]
 
     @classmethod
     def of(cls, ids: Ids, places: Any, sizes: Mapping[str, int]) -> "Order":
         """The order of the ids at these places: by id, so that it depends on nothing secret."""
-        texts = ids.texts
-        ordered = sorted((int(place) for place in places), key=texts.__getitem__)
-        return cls(ids.rows[ordered], tuple(texts[i] for i in ordered), dict(sizes))
+        places = np.asarray(places, np.int64)
+        texts = ids.texts.take(places)
+        ordered = texts.argsort()
+        return cls(ids.rows[places[ordered]], texts.take(ordered), dict(sizes))
 
     def save(self, folder: Path, ids: Ids) -> None:
         """Write both files; the order counts as there when alignment.json is."""
@@ -76,7 +78,7 @@ class Order:
         places = np.minimum(np.searchsorted(ids.rows, rows), len(ids.rows) - 1)  # a party's rows ascend
         if len(rows) != content["common"] or not np.array_equal(ids.rows[places], rows):
             raise StorageError(f"{folder / 'order.npy'} must name rows of the party's file. Found others. Align again.")
-        return cls(rows, tuple(ids.texts[i] for i in places), content["sizes"])
+        return cls(rows, ids.texts.take(places), content["sizes"])
 
 
 def _read_rows(data: bytes) -> Any:

@@ -43,6 +43,6 @@ def run(app: typer.Typer) -> None:
         sys.exit(1)
     except (OSError, MemoryError) as error:  # a full disk, a path that is a folder, a file that is too large
         typer.secho("Error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-        found = plain(f"the machine must do what is asked of it. Found: {error or 'no memory left'}.")
+        found = plain(f"the machine must do what is asked of it. Found: {str(error) or 'no memory left'}.")
         typer.echo(f"{found} Make room, or correct it, and type the same command again.", err=True)
         sys.exit(1)

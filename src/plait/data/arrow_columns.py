@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from plait._texts import Texts
 from plait._types import Array
 from plait.data.csv_tables import as_numbers
 from plait.data.sources import Batch, Kind, Kinds, NotANumber
-from plait.data.texts import Coded, Texts
+from plait.data.texts import Coded
 from plait.errors import InputError
 
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from plait._texts import Texts
 from plait._threads import in_order
 from plait.data.csv_format import CsvFormat, detect
 from plait.data.csv_pieces import Piece, pieces_of
 from plait.data.sources import Batch, Kind, Kinds, NotANumber
-from plait.data.texts import Coded, Texts
+from plait.data.texts import Coded
 from plait.errors import InputError
 
 MISSING = frozenset({"", "na", "nan", "null", "none", "n/a"})

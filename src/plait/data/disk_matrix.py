@@ -2,7 +2,6 @@
 
 Its file has no name: when the process ends, however it ends, nothing of the table is left behind.  Blocks are read, not
 mapped: the system still keeps what memory is free for, and a damaged disk is an error, not the end of the process.
-Vectors that a run keeps beside the matrix lie in files of their own.
 """
 
 import os
@@ -17,7 +16,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from plait._mapped_files import mapped_copy
 from plait._threads import in_order
 from plait._types import Array
 from plait.errors import StorageError
@@ -29,11 +27,8 @@ _GATHERED_ROWS = 1 << 16  # rows that are read one by one before whole blocks ar
 class DiskMatrix:
     """A matrix (N, d) of float32 or float64 in a file."""
 
-    def __init__(
-        self, file: BinaryIO, shape: tuple[int, int], dtype: npt.DTypeLike, folder: Path | None = None
-    ) -> None:
+    def __init__(self, file: BinaryIO, shape: tuple[int, int], dtype: npt.DTypeLike) -> None:
         self._file, self.shape, self.dtype = file, shape, np.dtype(dtype)
-        self._folder = folder
         self.ndim = 2
         self._row_bytes = shape[1] * self.dtype.itemsize
         self._buffers = threading.local()
@@ -100,10 +95,6 @@ class DiskMatrix:
         groups = grouped(row_slices(*self.shape))
         return in_order(lambda group: computed(kernel, group, self.block, vectors, shared), groups)
 
-    def kept(self, vector: Array) -> Array:
-        """A vector (N,) that a run keeps, read-only, in a file beside the matrix."""
-        return mapped_copy(vector, self._folder)
-
     def block(self, rows: slice) -> Array:
         """Some rows as float64; the next call in the same thread overwrites them."""
         count = rows.stop - rows.start
@@ -157,7 +148,7 @@ class DiskWriter:
     def finish(self) -> DiskMatrix:
         """The matrix; nothing can be appended afterwards."""
         self._close.detach()
-        return DiskMatrix(self._file, (self._rows, self._width), self._dtype, self._folder)
+        return DiskMatrix(self._file, (self._rows, self._width), self._dtype)
 
 
 def _lost(what: str) -> StorageError:

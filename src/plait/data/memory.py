@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from plait._mapped_files import Workspace, in_file
 from plait.errors import InputError, SettingError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 """Bytes in a unit."""
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_SHARE = (
-    3  # a table lies in memory while it takes at most a third: reading and preparing hold it twice, vectors the rest
-)
+_SHARE = 3  # a table lies in memory while it takes at most a third: reading and preparing hold it twice
 _PROGRAM = 800 << 20  # bytes that Python, NumPy, SciPy, gRPC, their threads and two BLAS take: measured without data
 _VECTORS = 3  # vectors of one number per row that a step holds in memory: measured with 10 and 20 million rows
+
+_HELD = 40  # vectors of one number per row that a coordinator with two parties holds where memory is plenty: measured
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Room:
     """Where a table may lie.
 
     limit    bytes that the process may take in all; 0 for what is free on this machine
-    folder   where blocks are written that do not fit into memory; None for the system's temporary folder
+    folder   where blocks and vectors are written that do not fit into memory; None for the system's temporary folder
     dtype    how numbers are stored: "float64", or "float32" in half the space; arithmetic is in float64 either way
     """
 
@@ -49,6 +51,10 @@ class Room:
         """Bytes that a table may take in memory."""
         return self.bytes // _SHARE
 
+    def workspace(self, rows: int) -> Workspace:
+        """Where the vectors of a run over so many rows lie: in mapped files where memory is short."""
+        return Workspace(_HELD * 8 * rows > self.for_table, self.folder)
+
     def check(self, rows: int) -> None:
         """InputError where not even the vectors of a run fit."""
         need = least_memory(rows)
@@ -60,15 +66,18 @@ class Room:
 
     def describe(self, matrix: Any) -> str:
         """Where this table lies, and why, in one sentence."""
-        size = in_words(matrix.shape[0] * matrix.shape[1] * np.dtype(matrix.dtype).itemsize)
+        if sp.issparse(matrix):
+            size, kind = in_words(stored_bytes(matrix)), "a CSR matrix"
+        else:
+            size, kind = in_words(matrix.shape[0] * matrix.shape[1] * np.dtype(matrix.dtype).itemsize), matrix.dtype
         share = f"a third of {in_words(self.bytes)}, {'the limit' if self.limit else 'which is free'}"
         if self is IN_MEMORY:
-            return f"the table takes {size} as {matrix.dtype} and lies in memory"
-        if isinstance(matrix, np.ndarray):
-            return f"the table takes {size} as {matrix.dtype} and lies in memory: at most {share}, is for it"
+            return f"the table takes {size} as {kind} and lies in memory"
+        if isinstance(matrix, np.ndarray) or (sp.issparse(matrix) and not in_file(matrix.data)):
+            return f"the table takes {size} as {kind} and lies in memory: at most {share}, is for it"
         if hasattr(matrix, "through"):
-            return f"the table takes {size} as {matrix.dtype}, and the actors of a Ray cluster hold it"
-        return f"the table takes {size} as {matrix.dtype} and lies on disk, in row blocks: more than {share}"
+            return f"the table takes {size} as {kind}, and the actors of a Ray cluster hold it"
+        return f"the table takes {size} as {kind} and lies on disk, in row blocks: more than {share}"
 
 
 IN_MEMORY = Room(limit=1 << 62)
@@ -88,6 +97,11 @@ def amount(text: str | int | None) -> int:
     if bytes_ < _PROGRAM:
         raise SettingError(f"memory must be at least {in_words(_PROGRAM)}: the program takes as much. Found {text!r}.")
     return int(bytes_)
+
+
+def stored_bytes(matrix: Any) -> int:
+    """Bytes of a CSR matrix."""
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
 
 
 def least_memory(rows: int) -> int:

@@ -25,6 +25,19 @@ def encode(table: Table, categories: Mapping[str, tuple[str, ...]], unit: float,
     return np.hstack(columns) if columns else np.empty((count, 0))
 
 
+def encode_sparse(table: Table, categories: Mapping[str, tuple[str, ...]], unit: float, rows: slice) -> Any:
+    """The same as a CSR matrix (n, c)."""
+    count, width = len(range(*rows.indices(table.rows))), 0
+    places, present = np.empty((count, len(categories)), np.int32), np.empty((count, len(categories)), bool)
+    for j, (column, values) in enumerate(categories.items()):
+        at = places_among(category(table, column, rows), values)
+        places[:, j], present[:, j] = width + at, at >= 0
+        width += len(values)
+    pointers = np.append(0, np.cumsum(np.count_nonzero(present, axis=1)))
+    columns = places[present]
+    return sp.csr_matrix((np.full(columns.size, unit), columns, pointers), shape=(count, width))
+
+
 def values_of(table: Table, name: str, given: Sequence[Any] | None) -> tuple[str, ...]:
     """The values of a category: those that are given, else those that the column has, sorted."""
     return tuple(sorted(category(table, name, slice(None)).present)) if given is None else tuple(map(str, given))

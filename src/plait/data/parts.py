@@ -17,7 +17,7 @@ from plait.data.sources import Kind, NotANumber, Source
 from plait.data.tables import read_table
 from plait.errors import DataTypeError, InputError
 from plait.problem.features import Features
-from plait.problem.row_blocks import Blocks, grouped, mapped, row_slices
+from plait.problem.row_blocks import Blocks, by_parts, grouped, mapped, row_slices
 
 _DATES = ("datetime", "timedelta", "period", "date", "time", "duration")
 """How pandas, polars and NumPy begin the names of types of dates and times, in lower case."""
@@ -267,7 +267,7 @@ def _check_indices(who: str, matrix: Any) -> None:
 def _check_finite(part: Part) -> None:
     matrix = part.matrix
     if sp.issparse(matrix):
-        if np.isfinite(matrix.data).all():
+        if all(by_parts(lambda part: bool(np.isfinite(matrix.data[part]).all()), matrix.nnz)):
             return
         at = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
         row, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])

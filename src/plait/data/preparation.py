@@ -14,16 +14,17 @@ import scipy.sparse as sp
 from plait._files import read_json, write_atomically, write_json
 from plait._types import Array
 from plait.data import transformers
+from plait.data.csr_writer import CsrWriter
 from plait.data.dates import DateFormat
 from plait.data.matrix_writer import MatrixWriter
 from plait.data.memory import IN_MEMORY, Room
-from plait.data.one_hot import category, encode, places_among, values_of
+from plait.data.one_hot import category, encode, encode_sparse, places_among, values_of
 from plait.data.scaling import filling, scaling, scaling_by_ranges
 from plait.data.sources import REMEDY, Kind, Source
 from plait.data.statistics import gather
 from plait.data.tables import Table
 from plait.errors import ConfigError, InputError, StorageError
-from plait.problem.row_blocks import elsewhere, row_blocks
+from plait.problem.row_blocks import elsewhere, row_slices
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,9 @@ class PrepareOptions:
                 raise ConfigError(f"column {name!r} must be a date or a category. Found it in dates and in one_hot.")
 
 
+_WIDE = 0.05  # of the numbers of a row are stored where a one-hot table is sparse: there products are faster, too
+
+
 @runtime_checkable
 class Rebuilt(Protocol):
     """Numbers that others hold: they prepare them from their source."""
@@ -95,10 +99,13 @@ class Preparation:
     transformed: tuple[str, ...] = ()
     """The number columns that the transformer is applied to."""
 
-    def apply(self, table: Table, room: Room = IN_MEMORY) -> tuple[Any, tuple[str, ...]]:
-        """The matrix (N, d), where there is room for it, and the names of its columns."""
+    def apply(self, table: Table, room: Room = IN_MEMORY, dense: bool = False) -> tuple[Any, tuple[str, ...]]:
+        """The matrix (N, d), where there is room for it, and the names of its columns.
+
+        A wide one-hot table becomes a CSR matrix, unless it must be `dense`.
+        """
         names = tuple(f"{column}={value}" for column, values in self.categories.items() for value in values)
-        if self.transformer is not None or sp.issparse(table.numbers):
+        if self.transformer is not None:
             _need_memory(table)
             matrix, numbers = self._transformed(self._scaled(_pick(table, self.numbers)))
             return _beside(matrix, encode(table, self.categories, self.unit, slice(None))), (*numbers, *names)
@@ -107,10 +114,24 @@ class Preparation:
         if isinstance(table.numbers, Rebuilt):
             return table.numbers.through(self, len(self.numbers) + len(names)), (*self.numbers, *names)
         at = [table.names.index(name) for name in _present(table, self.numbers)]
-        writer = MatrixWriter(len(at) + len(names), table.rows, room)
-        for rows, block in row_blocks(table.numbers):
-            writer.append_rows(np.hstack([self._scaled(block[:, at]), encode(table, self.categories, self.unit, rows)]))
+        width, stored = len(at) + len(names), len(at) + len(self.categories)
+        if sp.issparse(table.numbers) or (not dense and stored <= _WIDE * width):
+            return self._sparse(table, at, width, room), (*self.numbers, *names)
+        writer = MatrixWriter(width, table.rows, room)
+        for rows in row_slices(table.rows, width):
+            block = self._scaled(table.numbers[rows][:, at])
+            writer.append_rows(np.hstack([block, encode(table, self.categories, self.unit, rows)]))
         return writer.finish(), (*self.numbers, *names)
+
+    def _sparse(self, table: Table, at: list[int], width: int, room: Room) -> Any:
+        """The matrix (N, d) as CSR, made block by block."""
+        stored = table.numbers.nnz if sp.issparse(table.numbers) else table.rows * (len(at) + len(self.categories))
+        writer = CsrWriter(room)
+        for rows in row_slices(table.rows, width, stored):
+            block = sp.csr_matrix(self._scaled(table.numbers[rows][:, at]))
+            encoded = encode_sparse(table, self.categories, self.unit, rows)
+            writer.append(sp.hstack([block, encoded], format="csr") if encoded.shape[1] else block)
+        return writer.finish(width)
 
     @property
     def _idle(self) -> bool:
@@ -217,8 +238,9 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
             example = table.texts[name].values[table.texts[name].codes[0]]
             raise InputError(f"column {name!r} must hold numbers. Found texts, like {example!r}. {REMEDY}")
     numbers = tuple(name for name in wanted if name not in categories)
-    matrix = _pick(table, numbers)
-    if sp.issparse(matrix):
+    sparse = sp.issparse(table.numbers)
+    matrix = table.numbers if sparse else _pick(table, numbers)
+    if sparse:
         fill, known = np.zeros(len(numbers)), None
     else:
         known = gather(matrix)
@@ -228,7 +250,11 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
         shift, factor, unit = scaling_by_ranges(matrix, numbers, len(categories), options.ranges)
         fitted = Preparation(numbers, fill, shift, factor, categories, bound=unit, unit=unit)
     else:
-        fitted = Preparation(numbers, fill, *scaling(matrix, known, options.scale), categories)
+        shift, factor = scaling(matrix, known, options.scale)
+        if sparse:
+            at = [table.names.index(name) for name in numbers]
+            shift, factor = shift[at], factor[at]
+        fitted = Preparation(numbers, fill, shift, factor, categories)
     if not options.transformer:
         return fitted
     unknown = [name for name in options.transform if name not in numbers]

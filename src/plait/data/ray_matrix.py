@@ -88,10 +88,6 @@ class RayMatrix:
         for answer in asked:
             yield _answered(ray, answer)
 
-    def kept(self, vector: Array) -> Array:
-        """The vector itself: it stays in this process."""
-        return vector
-
     def __getitem__(self, key: Any) -> Any:
         """Some rows, and a few columns of them, in this process."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))

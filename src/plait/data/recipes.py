@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from plait._texts import RowNumbers
 from plait.data.matrix_writer import MatrixWriter
 from plait.data.memory import IN_MEMORY
 from plait.data.preparation import Preparation
 from plait.data.sources import Kind, Source
 from plait.data.tables import Table
-from plait.data.texts import Coded, RowNumbers
+from plait.data.texts import Coded
 from plait.errors import InputError
 
 
@@ -47,7 +48,7 @@ class Recipe:
         table = table.pick(np.argsort(by_place, kind="stable"), table.ids, replace(IN_MEMORY, dtype=self.dtype))
         if self.prepared is None:
             return table.numbers
-        return self.prepared.apply(table, replace(IN_MEMORY, dtype=self.dtype))[0]
+        return self.prepared.apply(table, replace(IN_MEMORY, dtype=self.dtype), dense=True)[0]
 
     def _table(self, ascending: npt.NDArray[np.int64]) -> Table:
         """These rows of the source, which is read no further than to the last of them."""

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from plait._types import Array
 from plait.data.statistics import Statistics, medians
 from plait.errors import ConfigError, InputError
+from plait.problem.row_blocks import row_slices
 
 
 def filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
@@ -47,7 +48,9 @@ def scaling(matrix: Any, known: Statistics | None, how: str) -> tuple[Array, Arr
             raise InputError(
                 f'sparse data must be scaled by "maxabs" or "none". Found {how!r}, which would make it dense.'
             )
-        spread = np.abs(matrix).max(axis=0).toarray().ravel()
+        blocks = row_slices(matrix.shape[0], matrix.shape[1], matrix.nnz)
+        largest = [abs(matrix[rows]).max(axis=0).toarray().ravel() for rows in blocks]
+        spread = np.max(largest, axis=0)
     elif how == "maxabs":
         spread = np.fmax(np.abs(known.low), np.abs(known.high))
     elif how == "minmax":

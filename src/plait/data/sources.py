@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from plait._texts import Texts
 from plait._types import Array
 from plait.data.csv_format import CsvFormat
-from plait.data.texts import Coded, Texts
+from plait.data.texts import Coded
 from plait.errors import InputError
 
 Kind = Literal["number", "category", "text"]

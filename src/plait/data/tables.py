@@ -5,6 +5,7 @@ import hmac
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._names import plain
+from plait._texts import RowNumbers, Texts
+from plait.data import libsvm
 from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat
 from plait.data.csv_tables import CsvSource, as_numbers
@@ -19,7 +22,7 @@ from plait.data.dates import dated
 from plait.data.matrix_writer import MatrixWriter, picked_rows
 from plait.data.memory import IN_MEMORY, Room
 from plait.data.sources import Batch, Kind, NotANumber, Source
-from plait.data.texts import Coded, RowNumbers, Texts
+from plait.data.texts import Coded
 from plait.errors import InputError, PlaitError
 
 OfTexts = Literal["keep", "refuse", "missing"]
@@ -90,18 +93,18 @@ def read_table(
     return table
 
 
-def read_id_columns(place: Path | Source, names: tuple[str, ...], form: CsvFormat | None = None) -> list[list[str]]:
+def read_id_columns(place: Path | Source, names: tuple[str, ...], form: CsvFormat | None = None) -> list[Any]:
     """The values of the id columns alone, as they stand in the file: the other columns need no memory."""
     if isinstance(place, Path) and place.suffix.lower() in (".npy", ".npz"):
         _need_file(place)
         return _translated(place, lambda: _numpy_columns(place, names))
     source = open_path(place, form or CsvFormat()) if isinstance(place, Path) else place
     _need_columns(source.name, names, source.columns)
-    found: list[list[str]] = [[] for _ in names]
+    found: list[list[Texts]] = [[] for _ in names]
     for batch in source.batches(dict.fromkeys(names, "text")):
         for values, name in zip(found, names, strict=True):
-            values.extend(batch.texts[name])
-    return found
+            values.append(batch.texts[name])
+    return [Texts.joined(parts) for parts in found]
 
 
 def open_path(path: Path, form: CsvFormat) -> Source:
@@ -129,7 +132,9 @@ def _read_path(
     room: Room,
     dates: Mapping[str, str],
 ) -> Table:
-    whole = {".svm": _read_libsvm, ".libsvm": _read_libsvm, ".npy": _read_numpy, ".npz": _read_numpy}
+    sparse = partial(_read_libsvm, room=room)
+    whole: dict[str, Callable[[Path, tuple[str, ...]], Table]]
+    whole = {".svm": sparse, ".libsvm": sparse, ".npy": _read_numpy, ".npz": _read_numpy}
     reader = whole.get(path.suffix.lower())
     if reader is None and not path.is_dir() and path.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"a data file must end in .csv, .parquet, {', '.join(whole)}. Found {path.name!r}.")
@@ -259,18 +264,12 @@ def _need_columns(where: str, names: tuple[str, ...], found: Sequence[str]) -> N
             raise InputError(f"{where} must have the id column {name!r}. Found {', '.join(found)}.")
 
 
-def _read_libsvm(path: Path, id_columns: tuple[str, ...]) -> Table:
-    from sklearn.datasets import load_svmlight_file
-
+def _read_libsvm(path: Path, id_columns: tuple[str, ...], room: Room) -> Table:
     if id_columns:
         raise InputError(f"{path.name} cannot hold ids. Found id = {id_columns}. Leave it empty, or use CSV.")
-    try:
-        matrix, labels = load_svmlight_file(str(path))
-    except ValueError as error:
-        raise InputError(f"{path.name} must be in LIBSVM form. Found: {error}.") from error
-    names = tuple(str(j) for j in range(matrix.shape[1]))
-    both = sp.csr_matrix(sp.hstack([matrix, sp.csr_matrix(labels[:, None])]))
-    return Table(RowNumbers(matrix.shape[0]), both, (*names, "label"), {})
+    matrix = libsvm.read(path, room)
+    rows, width = matrix.shape
+    return Table(RowNumbers(rows), matrix, (*(str(j) for j in range(width - 1)), "label"), {})
 
 
 def _arrays(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from plait.deployment.disclosure import SHOWN, SHOWS, coordinator_after, coordin
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, disk_plan, window
-from plait.deployment.local_data import Labels, load_labels, load_rows
+from plait.deployment.local_data import Labels, load_labels, load_rows, whole_room
 from plait.deployment.message_log import AuditLog
 from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
@@ -174,7 +174,8 @@ class _Run:
             spec = spec_at(self.job, self.file)
             if self.file.data.id:  # label noise belongs to ids, for ever
                 spec = replace(spec, policy=replace(spec.policy, ids=self.labels.ids))
-            coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights)
+            workspace = whole_room(self.file).workspace(len(self.labels.ids))
+            coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights, workspace)
             seconds, receipts = lambda: transport.seconds, read_receipts(self.file)
             self.progress.event(PHASE, {"phase": "training", "run": self.name})
             self.progress.begin(run_facts(self.job, self.file.name, self.name, len(self.labels.ids)))

@@ -8,13 +8,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
 import scipy.sparse as sp
 
+from plait._mapped_files import in_file
 from plait._version import __version__
-from plait.data.memory import Room, in_words, least_memory
+from plait.data.memory import Room, in_words, least_memory, stored_bytes
 from plait.data.parts import equal_weights
 from plait.data.statistics import gather
 from plait.deployment.consent import shown
@@ -25,6 +27,7 @@ from plait.deployment.party_privacy import admit, mechanism_of, policy_at, spec_
 from plait.errors import BudgetError, PlaitError
 from plait.privacy.policy import Policy
 from plait.problem.features import GRAM_LIMIT, Features
+from plait.problem.row_blocks import row_slices
 from plait.training.assembly import assemble_party
 from plait.transports import certificates
 from plait.transports.admission import CHECK, CHECKED
@@ -182,24 +185,29 @@ def _left_to_spend(job: Job, policy: Policy, name: str) -> Diagnosis:
 def _constant_columns(rows: Rows) -> list[str]:
     matrix = rows.matrix
     if sp.issparse(matrix):
-        spread = matrix.max(axis=0).toarray() - matrix.min(axis=0).toarray()
+        ends = [(b.max(axis=0).toarray(), b.min(axis=0).toarray()) for b in _sparse_blocks(matrix)]
+        spread = np.max([high for high, _ in ends], axis=0) - np.min([low for _, low in ends], axis=0)
     else:
         known = gather(matrix)
         spread = known.high - known.low
     return [name for name, width in zip(rows.columns, np.ravel(spread), strict=True) if width == 0]
 
 
+def _sparse_blocks(matrix: Any) -> Iterator[Any]:
+    return (matrix[rows] for rows in row_slices(matrix.shape[0], matrix.shape[1], matrix.nnz))
+
+
 def _memory(rows: Rows, room: Room) -> Diagnosis:
     """Where the table lies, and what the process takes at the least: the program, vectors, a Gram matrix, a table."""
     count, width = rows.matrix.shape
     if sp.issparse(rows.matrix):
-        # Bytes of a stored number with its index.
-        held, words = rows.matrix.nnz * 12, "the table lies in memory, without its zeros"
+        held = 0 if in_file(rows.matrix.data) else stored_bytes(rows.matrix)
     else:
-        held, words = rows.matrix.nbytes if isinstance(rows.matrix, np.ndarray) else 0, rows.lies
+        held = rows.matrix.nbytes if isinstance(rows.matrix, np.ndarray) else 0
     # Bytes: the Gram matrix and two factors of at most 4096 rows, 8 a number.
     need, have = least_memory(count) + 2 * held + 3 * min(width, count, GRAM_LIMIT) ** 2 * 8, room.bytes
-    text = f"{words}; about {in_words(need)} needed"
+    vectors = "files" if room.workspace(count).on_disk else "memory"
+    text = f"{rows.lies}; vectors of one number per row lie in {vectors}; about {in_words(need)} needed"
     if need > have:
         return Diagnosis("memory", FAIL, text, "Raise data.memory, free memory, or use a larger machine.")
     return Diagnosis("memory", WARN if need > have / 2 else PASS, text)

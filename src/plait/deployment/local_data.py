@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from blake3 import blake3
 
 from plait._files import make_folder
+from plait._texts import Texts
 from plait._types import Array
 from plait.alignment.ids import Ids, clean_ids
 from plait.alignment.order import Order
@@ -23,7 +24,7 @@ from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
 from plait.data.sources import Kind, Source
 from plait.data.tables import Chooser, OfTexts, Table, open_path, read_id_columns, read_table
-from plait.data.texts import Coded, Texts
+from plait.data.texts import Coded
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import check_preparation, mechanism_of
 from plait.errors import ConfigError, InputError, PrivacyError
@@ -111,19 +112,21 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
 
 def room_of(job: Job, file: PartyFile) -> Room:
     """Where the party's table may lie; one with a guarantee is in memory, for its mechanism looks at every row."""
-    data, limit = file.data, amount(file.data.memory)
-    if mechanism_of(job, file.name).guaranteed:
-        return IN_MEMORY
+    return IN_MEMORY if mechanism_of(job, file.name).guaranteed else whole_room(file)
+
+
+def whole_room(file: PartyFile) -> Room:
+    """What the process of this file may take, and where it puts what does not fit."""
+    data = file.data
     folder = file.path(data.spool) if data.spool else make_folder(file.path(file.runs))
-    return Room(limit, folder, data.numbers)
+    return Room(amount(data.memory), folder, data.numbers)
 
 
 def prepare_rows(file: PartyFile, table: Table, prepared: Preparation, room: Room = IN_MEMORY) -> Rows:
     """New rows through a preparation that was fitted before."""
     matrix, columns = prepared.apply(table, room)
     part = checked_part(file.name, matrix)
-    lies = "" if sp.issparse(matrix) else room.describe(matrix)
-    return Rows(table.ids, part.matrix, columns, prepared, tuple(prepared.unseen(table)), lies)
+    return Rows(table.ids, part.matrix, columns, prepared, tuple(prepared.unseen(table)), room.describe(matrix))
 
 
 def read_file(file: PartyFile, name: str, distinct: bool = True) -> Table:
@@ -233,9 +236,9 @@ def load_labels(job: Job, file: PartyFile, name: str = "", order: Order | None =
 
     table = read_new_rows(job, file, name).table if name else _read_common(job, file, order, wanted, "keep")
     table.need(file.data.label)
-    values = read_labels(_label_numbers(file, table), table.rows)
+    values = job.loss.labels(read_labels(_label_numbers(file, table), table.rows))
     weights = None if name else _sample_weights(job, file, table)  # new rows count alike
-    return Labels(table.ids, job.loss.labels(values), weights)
+    return Labels(table.ids, whole_room(file).workspace(table.rows).kept(values), weights)
 
 
 def _label_numbers(file: PartyFile, table: Table) -> Array:

@@ -5,7 +5,7 @@ from plait.data.parts import equal_weights
 from plait.data.tables import keyed_digest
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import Tally
-from plait.deployment.local_data import Rows, load_labels
+from plait.deployment.local_data import Rows, load_labels, room_of
 from plait.deployment.party_privacy import admit, spec_at
 from plait.deployment.run_folder import RunFolder, Status
 from plait.deployment.run_keys import party_keys
@@ -43,6 +43,7 @@ def open_party(
         equal,
         keys=lambda: party_keys(folder, job, security, "" if job.blind is None else ids),
         labels=load_labels(job, file).values if job.blind is not None and file.name == job.label_party else None,
+        workspace=room_of(job, file).workspace(len(rows.ids)),
     )
     settings = dict(job.settings)
     folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))

@@ -60,7 +60,7 @@ class DataOptions:
     numbers : str, default="float64"
         How the prepared table is stored: "float64", or "float32" in half the space. Arithmetic is in float64.
     spool : str, default=""
-        A folder for tables that do not fit into memory; empty for the folder of the runs.
+        A folder for tables and vectors that do not fit into memory; empty for the folder of the runs.
     """
 
     file: str = ""

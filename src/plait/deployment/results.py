@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from plait._types import Array
 from plait.deployment.job_file import Job
 from plait.deployment.local_data import Labels
@@ -16,6 +14,8 @@ from plait.problem.metrics import metrics
 from plait.training.private_pass import Conducted
 
 _MOST_ROUNDS_TOLD = 2000  # rounds of the history that parties are sent: more points than a picture is wide
+
+_MOST_MEASURED = 1 << 21  # rows: more give the same four digits, and measuring sorts them in memory
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,11 @@ class Results:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What the coordinator's report draws its pictures from."""
-        if (scores := self._scores) is None:
+        if (measured := self._measured) is None:
             return ()
-        return (Evidence("training rows", False, self.job.loss, {TOGETHER: scores}, self.labels.values),)
+        scores, labels = measured
+        where = "training rows" if self._every == 1 else f"every {self._every}th of the training rows"
+        return (Evidence(where, False, self.job.loss, {TOGETHER: scores}, labels),)
 
     def write(self, folder: RunFolder) -> None:
         """Write model.json and history.json."""
@@ -68,12 +70,17 @@ class Results:
     @property
     def _metrics(self) -> dict[str, float]:
         """How good the model is on the training rows; the other parties are not told, for it is about the labels."""
-        return {} if (scores := self._scores) is None else metrics(self.job.loss, scores, self.labels.values)
+        return {} if (measured := self._measured) is None else metrics(self.job.loss, *measured)
 
     @property
-    def _scores(self) -> Array | None:
-        """The scores of the training rows, where they may be measured, and there is something to measure."""
-        scores = self.conducted.scores
-        if scores is None or self.job.policy.private or np.unique(self.labels.values).size < 2:
+    def _every(self) -> int:
+        """Of how many training rows one is measured."""
+        return -(-len(self.labels.ids) // _MOST_MEASURED)
+
+    @property
+    def _measured(self) -> tuple[Array, Array] | None:
+        """Scores and labels of training rows, where they may be measured, and there is something to measure."""
+        scores, labels = self.conducted.scores, self.labels.values
+        if scores is None or self.job.policy.private or labels.min() == labels.max():
             return None
-        return scores
+        return scores[:: self._every], labels[:: self._every]

@@ -259,8 +259,8 @@ class StoredParty(AnswersNothing):
 
     def _step(self, seq: int, broadcast: Broadcast) -> Share:
         share = self._party.handle(broadcast)
-        if share.vector is not None:  # it may be asked for again, and lies where the table does
-            share = replace(share, vector=self._party.block.features.kept(share.vector))
+        if share.vector is not None:  # it may be asked for again, and lies where there is room
+            share = replace(share, vector=self._party.block.workspace.kept(share.vector))
         self._last = seq
         if self._tally is not None:
             self._questions.keep(seq, broadcast)

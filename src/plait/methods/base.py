@@ -5,19 +5,20 @@ next state and the answer, so that a run can be stopped, stored and resumed betw
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from plait._mapped_files import IN_MEMORY, Workspace
 from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Broadcast, Share
 from plait.problem.features import Features
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
-from plait.problem.row_blocks import by_parts
+from plait.problem.row_blocks import by_parts, vector_by_parts
 
 CLOSINGS = 4  # how often a run may be measured for the last time: it goes on where that contradicts its end
 _BALANCED = 1e-14  # of the sum of sizes: what rounding leaves of a sum that is zero
@@ -34,6 +35,8 @@ class Block:
     """Row weights (N,), summing to 1."""
     start: Array | None = None
     """Weights (d,) that may be close to the best, say those of an earlier model; None where nothing is known."""
+    workspace: Workspace = IN_MEMORY
+    """Where vectors lie that are kept from round to round."""
 
     def stationarity(self, x: Array, gradient: Array) -> float:
         """The paper's ||grad~_x L||^2 at x, from the gradient (d,) of everything but the penalty (eq. Lyapunov).
@@ -58,6 +61,8 @@ class Task:
     weights: Array
     parties: tuple[str, ...]
     fit_intercept: bool = False
+    workspace: Workspace = IN_MEMORY
+    """Where vectors of one number per row lie."""
 
     @property
     def rows(self) -> int:
@@ -74,14 +79,15 @@ class Task:
     def gradient(self, scores: Array) -> Array:
         """The gradient of the mean loss with respect to the scores, (N,)."""
 
-        found = np.empty(self.rows)
-
-        def part(rows: slice) -> None:
+        def part(rows: slice) -> Array:
             slope = self.loss.of_rows(rows).gradient(scores[rows], self.labels[rows])
-            np.multiply(self.weights[rows], slope, out=found[rows])
+            return np.asarray(self.weights[rows] * slope)
 
-        by_parts(part, self.rows)
-        return found
+        return self.vector(part)
+
+    def vector(self, part: Callable[[slice], Array]) -> Array:
+        """A vector (N,) that is made part by part, in the workspace."""
+        return vector_by_parts(part, self.rows, self.workspace)
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,7 @@ def need_positive(what: str, value: float | None) -> None:
         raise SettingError(f"{what} must be positive and finite. Found {value}.")
 
 
-def balanced(g: Array) -> Array:
+def balanced(g: Array, workspace: Workspace = IN_MEMORY) -> Array:
     """g (N,) with its positive or its negative part made smaller, so that it sums to zero; g itself where it does.
 
     An intercept that may be anything needs this of every dual point.
@@ -221,13 +227,7 @@ def balanced(g: Array) -> Array:
         return g
     less = min(positive, negative)
     up, down = less / max(positive, 1e-300), less / max(negative, 1e-300)
-    found = np.empty_like(g)
-
-    def scale(rows: slice) -> None:
-        np.multiply(g[rows], np.where(g[rows] > 0, up, down), out=found[rows])
-
-    by_parts(scale, g.size)
-    return found
+    return vector_by_parts(lambda rows: g[rows] * np.where(g[rows] > 0, up, down), g.size, workspace)
 
 
 def _signed_sums(g: Array) -> tuple[float, float]:

@@ -17,22 +17,31 @@ from plait._types import Array
 from plait.errors import SettingError
 from plait.problem.losses import Loss
 from plait.problem.penalties import Groups, Penalty
+from plait.problem.row_blocks import by_parts
 
 _WITHIN = 1 - 1e-13  # so that rounding, of some thousand additions, does not lead out of where a conjugate is finite
 _HALVINGS = 60  # of an interval of length 1: more than a number has digits
 
 
-def loss_conjugate(loss: Loss, g: Array, labels: Array, weights: Array) -> float:
-    """sum_i w_i loss*(g_i / w_i), all arrays (N,): the conjugate of the weighted loss  sum_i w_i loss(z_i; y_i).
+def loss_conjugate(loss: Loss, g: Array, labels: Array, weights: Array, scale: float = 1.0) -> float:
+    """sum_i w_i loss*(scale g_i / w_i), all arrays (N,): the conjugate of  sum_i w_i loss(z_i; y_i)  at scale * g.
 
     A row without weight has no slope: the conjugate is infinite where its g_i is not zero.
     """
+
+    def part(rows: slice) -> float:
+        return _conjugate_of_rows(loss.of_rows(rows), scale * g[rows], labels[rows], weights[rows])
+
+    return sum(by_parts(part, g.size))
+
+
+def _conjugate_of_rows(loss: Loss, g: Array, labels: Array, weights: Array) -> float:
     counts = weights > 0
     if counts.all():
         return float(weights @ loss.conjugate(g / weights, labels))
     if (g[~counts] != 0).any():
         return np.inf
-    return loss_conjugate(loss, g[counts], labels[counts], weights[counts])
+    return _conjugate_of_rows(loss, g[counts], labels[counts], weights[counts])
 
 
 def conjugate(penalty: Penalty, v: Array, radius: Array | None = None) -> float:

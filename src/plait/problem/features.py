@@ -80,10 +80,6 @@ class Features:
             done += len(part)
         return whole
 
-    def kept(self, vector: Array) -> Array:
-        """A vector (N,) that a run keeps from round to round, read-only: it lies on disk where the matrix does."""
-        return np.asarray(self.matrix.kept(vector)) if self.elsewhere else vector
-
     def forward(self, x: Array) -> Array:
         """D x."""
         if self._whole:

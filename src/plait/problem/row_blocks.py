@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from plait._mapped_files import IN_MEMORY, Workspace
 from plait._threads import in_order
 from plait._types import Array
 
@@ -50,6 +51,19 @@ def by_parts(work: Callable[[slice], T], rows: int) -> list[T]:
     return [work(parts[0])] if len(parts) == 1 else list(in_order(work, parts))
 
 
+def vector_by_parts(part: Callable[[slice], Array], rows: int, workspace: Workspace = IN_MEMORY) -> Array:
+    """A vector (N,) in the workspace; `part` makes the numbers of some rows, for every part."""
+    if len(vector_slices(rows)) == 1 and not workspace.on_disk:
+        return part(slice(0, rows))
+    found = workspace.empty(rows)
+
+    def fill(where: slice) -> None:
+        found[where] = part(where)
+
+    by_parts(fill, rows)
+    return found
+
+
 def grouped(blocks: Sequence[slice]) -> list[Sequence[slice]]:
     """Consecutive blocks that are added up one after the other; groups are worked on side by side."""
     count = min(len(blocks), _MOST_GROUPS)
@@ -75,10 +89,6 @@ class BlockedMatrix(Protocol):
 
     def mapped(self, kernel: Kernel, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
         """What a kernel gives for each group of blocks, in order."""
-        ...
-
-    def kept(self, vector: Array) -> Array:
-        """A vector (N,) that a run keeps from round to round, where there is room for it."""
         ...
 
 

@@ -7,6 +7,7 @@ and `assemble_coordinator` where the labels are.  `plait.training.run` drives wh
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from plait._mapped_files import IN_MEMORY, Workspace
 from plait._types import Array
 from plait.data.parts import equal_weights
 from plait.messages import Broadcast
@@ -73,6 +74,7 @@ def assemble_party(
     start: Array | None = None,
     keys: Callable[[], PartyKeys] = simulated_keys,
     labels: Array | None = None,
+    workspace: Workspace = IN_MEMORY,
 ) -> Party:
     """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
 
@@ -96,7 +98,7 @@ def assemble_party(
         else:
             shield = PartyShield(spec.protection, name, spec.parties, features.matrix, keys)
         features = shield.features(features)
-    block = Block(features, spec.penalties[name], spec.protections.loss, weights, start)
+    block = Block(features, spec.penalties[name], spec.protections.loss, weights, start, workspace)
     return Party(name, block, method, spec.precision, shield)
 
 
@@ -108,16 +110,18 @@ class BriefedTask:
     briefing: Broadcast | None
 
 
-def assemble_coordinator(spec: RunSpec, labels: Array, weights: Array | None) -> BriefedTask:
+def assemble_coordinator(
+    spec: RunSpec, labels: Array, weights: Array | None, workspace: Workspace = IN_MEMORY
+) -> BriefedTask:
     """What the coordinator with these labels (N,) and row weights (N,) trains on.
 
     The labels are in the loss's own form.  Where they are protected, they are noised here, once.  The weights sum to 1,
-    and are None where all rows count alike.
+    and are None where all rows count alike.  Vectors of one number per row lie in the workspace.
     """
     softness = 1.0
     if spec.protections.labels:
         spec.policy.check_weights(weights)
         labels, softness = spec.policy.protect_labels(labels)
     each = equal_weights(labels.size) if weights is None else weights
-    task = Task(spec.protections.loss, labels, each, spec.parties, spec.fit_intercept)
+    task = Task(spec.protections.loss, labels, each, spec.parties, spec.fit_intercept, workspace)
     return BriefedTask(task, briefing(weights, softness) if spec.briefed else None)

@@ -56,12 +56,12 @@ class Coordinator:
         for name, request in requests.items():
             line, same = before[name], (id(request.vector), id(before[name].said))
             if same not in done:
-                done[same] = line.say(request)
+                done[same] = line.say(request, self.task.workspace)
             after, sent = done[same]
             self._lines[name] = replace(line, said=after.said)
             said[name] = replace(request, vector=sent.vector, step=sent.step, change=sent.change)
             if sent.vector is not None and sent.vector is not request.vector:
-                arrives = after.read(sent)
+                arrives = after.read(sent, self.task.workspace)
         if arrives is not None:
             self._state = self._side.told(self._state, arrives)
         return said
@@ -71,7 +71,7 @@ class Coordinator:
             return self._shield.read(shares, self._with_vector)
         heard = {}
         for name, share in shares.items():
-            self._lines[name], heard[name] = self._lines[name].hear(share)
+            self._lines[name], heard[name] = self._lines[name].hear(share, self.task.workspace)
         return heard
 
     def close(self, shares: Mapping[str, Share]) -> Measured:

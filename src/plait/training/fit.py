@@ -134,7 +134,8 @@ def fit(
     stopping = Stopping() if stopping is None else stopping
     need_type("stopping", stopping, Stopping)
     chosen = loss_of(loss)
-    read = read_parts(parts, Room(amount(memory)))
+    room = Room(amount(memory))
+    read = read_parts(parts, room)
     rows = read[0].matrix.shape[0]
     check_index(parts, {"y": y, "sample_weight": sample_weight})
     labels = chosen.labels(read_labels(y, rows))
@@ -169,7 +170,8 @@ def fit(
         protection=shield,
     )
     starts = {} if start is None else _starts(start, read, protections.labels)
-    done = Session(spec, read, labels, weights, observers, trace, starts=starts).train()
+    session = Session(spec, read, labels, weights, observers, trace, starts=starts, workspace=room.workspace(rows))
+    done = session.train()
     return Fit(
         weights=dict(done.model.weights) if isinstance(parts, Mapping) else list(done.model.weights.values()),
         intercept=done.model.intercept,

@@ -50,13 +50,14 @@ class Party:
         if self.shield is not None and not self.shield.ready(standing.agreed):
             agreed, share = self.shield.agree(standing.agreed, broadcast)
             return replace(standing, agreed=agreed), share
-        line, heard = standing.line.hear(self._opened(standing, broadcast))
+        workspace = self.block.workspace
+        line, heard = standing.line.hear(self._opened(standing, broadcast), workspace)
         state, share = self._side.respond(standing.state, heard)
-        line, said = line.say(share)
+        line, said = line.say(share, workspace)
         rounded = said is not share
         del share, heard  # they hold long vectors
         if rounded:
-            state = self._side.arrived(state, line.read(said))
+            state = self._side.arrived(state, line.read(said, workspace))
         if self.shield is not None and broadcast.round:
             said = self.shield.mask(standing.agreed, said, standing.exchanges)
         return Standing(state, line, standing.agreed, standing.exchanges + 1), said
@@ -70,7 +71,9 @@ class Party:
         """Raise ProtocolError unless an honest coordinator could have sent this now; nothing changes."""
         standing = self._standing
         if self.shield is None or self.shield.ready(standing.agreed):
-            self._side.check(standing.state, standing.line.hear(self._opened(standing, broadcast))[1])
+            self._side.check(
+                standing.state, standing.line.hear(self._opened(standing, broadcast), self.block.workspace)[1]
+            )
 
     def agreeing(self, seq: int) -> bool:
         """Whether this exchange comes before round 1, and agrees on keys."""

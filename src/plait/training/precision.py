@@ -15,10 +15,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from plait._mapped_files import IN_MEMORY, Workspace
 from plait._replace import replace
 from plait._types import Array
 from plait.errors import ProtocolError, SettingError
 from plait.messages import Message
+from plait.problem.row_blocks import by_parts
 
 PRECISIONS = ("float64", "float32", "int16")
 DEFAULT_PRECISION = "float64"
@@ -44,24 +46,24 @@ class Line:
     heard: Array | None = None
     said: Array | None = None
 
-    def say(self, message: M) -> tuple["Line", M]:
+    def say(self, message: M, workspace: Workspace = IN_MEMORY) -> tuple["Line", M]:
         """This end after the message has left, and the message as it is sent."""
         if message.vector is None or self.precision == "float64":
             return self, message
         if self.precision == "float32":
-            return self, replace(message, vector=_typed(message.vector, np.float32))
+            return self, replace(message, vector=_converted(message.vector, np.float32, workspace))
         sent = _shortened(message, self.said)
         return replace(self, said=_read(sent, self.said)), sent
 
-    def read(self, sent: Message) -> Array:
+    def read(self, sent: Message, workspace: Workspace = IN_MEMORY) -> Array:
         """The vector that was sent last, as the other end reads it."""
-        return _read(sent, None) if self.said is None else self.said
+        return _read(sent, None, workspace) if self.said is None else self.said
 
-    def hear(self, message: M) -> tuple["Line", M]:
+    def hear(self, message: M, workspace: Workspace = IN_MEMORY) -> tuple["Line", M]:
         """This end after the message has come in, and the message to compute with; ProtocolError if unreadable."""
         if message.vector is None:
             return self, message
-        vector = _read(message, self.heard)
+        vector = _read(message, self.heard, workspace)
         read = message if vector is message.vector else replace(message, vector=vector, change=False)
         if message.vector.dtype == np.float32:
             read = replace(
@@ -86,11 +88,11 @@ def _shortened(message: M, before: Array | None) -> M:
     return replace(message, vector=_typed(multiples, np.int16), step=step, change=change)
 
 
-def _read(message: Message, before: Array | None) -> Array:
+def _read(message: Message, before: Array | None, workspace: Workspace = IN_MEMORY) -> Array:
     vector = message.vector
     assert vector is not None
     if message.step is None:
-        return vector if vector.dtype == np.float64 else vector.astype(np.float64)
+        return vector if vector.dtype == np.float64 else _converted(vector, np.float64, workspace)
     read = vector * message.step
     if not message.change:
         return read
@@ -101,6 +103,17 @@ def _read(message: Message, before: Array | None) -> Array:
 
 def _size(vector: Array) -> float:
     return max(float(vector.max()), -float(vector.min())) if vector.size else 0.0
+
+
+def _converted(vector: Array, dtype: Any, workspace: Workspace) -> Array:
+    """The same numbers in another type; long vectors are converted in parts, into the workspace."""
+    found = workspace.empty(vector.size, dtype)
+
+    def fill(rows: slice) -> None:
+        found[rows] = vector[rows]
+
+    by_parts(fill, vector.size)
+    return found
 
 
 def _typed(vector: Array, dtype: Any) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from plait._mapped_files import IN_MEMORY, Workspace
 from plait._threads import blas_threads, workers
 from plait._types import Array
 from plait.data.parts import Part, equal_weights
@@ -54,6 +55,7 @@ class Session:
     weights     sample weights (N,) that sum to 1; None where all records count alike
     starts      party name -> weights (d_m,) of an earlier model, where there was one
     tap         puts something between the coordinator and its parties: a wiretap, say
+    workspace   where vectors of one number per row lie
     """
 
     spec: RunSpec
@@ -64,6 +66,7 @@ class Session:
     trace: Trace | None = None
     tap: Callable[[Transport], Transport] = lambda transport: transport
     starts: Mapping[str, Array] = field(default_factory=dict)
+    workspace: Workspace = IN_MEMORY
 
     def train(self) -> Trained:
         """Train; warn where nothing is guaranteed or the tolerance was not reached."""
@@ -72,14 +75,21 @@ class Session:
             for part in self.parts:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
             self.spec.policy.admit(self.spec.parties)
+        where = self.workspace
         parties = {
             p.name: assemble_party(
-                self.spec, p.name, p.features, equal, self.starts.get(p.name), labels=self._labels_of(p.name)
+                self.spec,
+                p.name,
+                p.features,
+                equal,
+                self.starts.get(p.name),
+                labels=self._labels_of(p.name),
+                workspace=where,
             )
             for p in self.parts
         }
         labels = np.zeros_like(self.labels) if self.spec.blind else self.labels  # the machine gets them disguised
-        coordinator = assemble_coordinator(self.spec, labels, self.weights)
+        coordinator = assemble_coordinator(self.spec, labels, self.weights, where)
         with blas_threads(1), workers(len(parties)) as pool:
             handlers = {name: party.handle for name, party in parties.items()}
             transport = self.tap(InProcess(handlers, pool if self._large else None))

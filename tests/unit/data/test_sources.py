@@ -10,12 +10,13 @@ import pytest
 from pyarrow import parquet
 
 import plait
+from plait._texts import RowNumbers, Texts
 from plait.data import csv_pieces
 from plait.data.arrow_tables import ParquetSource, QuerySource
 from plait.data.csv_format import CsvFormat
 from plait.data.sources import Source
 from plait.data.tables import open_path, read_id_columns, read_table
-from plait.data.texts import Coded, RowNumbers, Texts
+from plait.data.texts import Coded
 from plait.errors import InputError
 
 

@@ -11,6 +11,7 @@ import plait
 from plait.errors import ProtocolError
 from plait.messages import Broadcast, Message, Share
 from plait.methods.base import Task
+from plait.methods.subspace.images import Images
 from plait.methods.subspace.span import Point, minimise_over_span
 from plait.training.precision import Line
 from plait.transports import frames
@@ -89,9 +90,11 @@ def test_directions_that_are_mere_rounding_are_left_alone() -> None:
     basis = np.stack([v + rng.uniform(-step / 2, step / 2, rows) for _ in range(3)])  # one direction, rounded thrice
     task = Task(plait.Logistic(), rng.choice([-1.0, 1.0], rows), np.full(rows, 1 / rows), ("a",))
     start, none = Point.at(task, np.zeros(rows)), np.zeros((3, 3))
-    followed = minimise_over_span(task, start, basis, np.zeros(3), none)
-    left = minimise_over_span(task, start, basis, np.zeros(3), none, noise=np.eye(3) * step**2 / 12)
-    alone = minimise_over_span(task, start, v[None], np.zeros(1), none[:1, :1])
+    followed = minimise_over_span(task, start, Images(tuple(basis), rows), np.zeros(3), none)
+    left = minimise_over_span(
+        task, start, Images(tuple(basis), rows), np.zeros(3), none, noise=np.eye(3) * step**2 / 12
+    )
+    alone = minimise_over_span(task, start, Images((v,), rows), np.zeros(1), none[:1, :1])
     assert followed.value < alone.value * (1 - 1e-3), "the rounding of 500 numbers explains some labels"
     assert left.value == pytest.approx(alone.value, rel=1e-6)
     assert np.abs(left.coefficients).max() < 1 < np.abs(followed.coefficients).max()

@@ -63,7 +63,7 @@ class ProtectedCoordinator(SubspaceCoordinator):
 
     def outlook(self, state: SubspaceState, i: int) -> Array:
         own = state.shares[i] if len(self.groups[i]) == 1 else None
-        image = state.images[i][-1] if len(state.images[i]) else None
+        image = state.images[i].vectors[-1] if len(state.images[i]) else None
         return Outlook.of(self.task, state.z, own, image, state.moves).pack()
 
     def _moved(self, state: SubspaceState, spans: Spans, best: Trial) -> SubspaceState:

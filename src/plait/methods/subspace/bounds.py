@@ -46,13 +46,13 @@ class Bounds:
         lower = supposed = -np.inf
         for shrinkage in _SHRINKAGES:
             t = part * (1 - shrinkage)
-            conjugate = loss_conjugate(task.loss, t * g, task.labels, task.weights)
+            conjugate = loss_conjugate(task.loss, g, task.labels, task.weights, t)
             if np.isfinite(conjugate):
                 lower = -conjugate - closed * (1 - shrinkage)
                 break
         for again in _SHRINKAGES:
             if part < 1 or again != shrinkage:
-                conjugate = loss_conjugate(task.loss, (1 - again) * g, task.labels, task.weights)
+                conjugate = loss_conjugate(task.loss, g, task.labels, task.weights, 1 - again)
             if np.isfinite(conjugate):
                 supposed = -conjugate - (1 - again) * sum(r.supposed for r in reports)
                 break

@@ -1,6 +1,6 @@
 """The coordinator's half of the subspace method."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -13,6 +13,7 @@ from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of
 from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.checks import answer_form
+from plait.methods.subspace.images import Images, largest
 from plait.methods.subspace.least_norm import MOST_ROWS, LeastNorm, ambiguous
 from plait.methods.subspace.messages import (
     DIRECTION,
@@ -25,7 +26,7 @@ from plait.methods.subspace.messages import (
     add_reports,
 )
 from plait.methods.subspace.questions import Spans, Trial
-from plait.methods.subspace.span import Point, Products, best_shift
+from plait.methods.subspace.span import Point, Products, best_shift, equal_ones, moved_scores
 
 Groups = tuple[tuple[str, ...], ...]
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
@@ -40,7 +41,7 @@ class SubspaceState:
     z: Array
     intercept: float
     shares: tuple[Array, ...]
-    images: tuple[Array, ...]
+    images: tuple[Images, ...]
     noise: tuple[Array, ...]
     """The variance (k,) of what rounding on the way left out of each image, at each sample."""
     drift: tuple[float, ...]
@@ -95,20 +96,21 @@ class SubspaceCoordinator(CoordinatorSide):
         self.stiffness = stiffness
         self.memory = memory
         self.groups = groups
-        self.ones = np.ones((int(task.fit_intercept), task.rows))
+        self._none = Images((), task.rows, task.workspace)
+        self.ones = self._none.and_these([equal_ones(task.rows)] * task.fit_intercept)
         self._known: Point | None = None
 
     def start(self) -> SubspaceState:
         task, groups = self.task, len(self.groups)
-        z = np.zeros(task.rows)
-        b = best_shift(task, z) if task.fit_intercept else 0.0
-        value = task.mean_loss(z + b)
-        empty = (np.empty((0, task.rows)),) * groups
+        zero = np.broadcast_to(np.float64(0.0), (task.rows,))  # one number that stands for all takes no memory
+        b = best_shift(task, zero) if task.fit_intercept else 0.0
+        z = np.broadcast_to(np.float64(b), (task.rows,))
+        value = task.mean_loss(z)
         return SubspaceState(
-            z=z + b,
+            z=z,
             intercept=b,
-            shares=(z,) * groups,
-            images=empty,
+            shares=(zero,) * groups,
+            images=(self._none,) * groups,
             noise=(np.empty(0),) * groups,
             drift=(0.0,) * groups,
             measured=Measured(0, value, 0.0, np.nan),
@@ -117,7 +119,7 @@ class SubspaceCoordinator(CoordinatorSide):
             products=(np.zeros((1, 0)),) * groups,
             start_score=b,
             memory=self.memory,
-            bounds=Bounds(self.judge.mean_loss(z + b)),
+            bounds=Bounds(self.judge.mean_loss(z)),
         )
 
     def _at(self, z: Array) -> Point:
@@ -128,10 +130,11 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def _gradient(self, state: SubspaceState) -> Array:
         g = self._at(state.z).gradient
-        return balanced(g) if self.task.fit_intercept else g
+        return balanced(g, self.task.workspace) if self.task.fit_intercept else g
 
     def told(self, state: SubspaceState, vector: Array) -> SubspaceState:
-        return replace(state, told=balanced(vector) if self.task.fit_intercept else vector, rounded=True)
+        told = balanced(vector, self.task.workspace) if self.task.fit_intercept else vector
+        return replace(state, told=self.task.workspace.kept(told), rounded=True)
 
     def requests(self, state: SubspaceState) -> dict[str, Broadcast]:
         if state.spans is not None:
@@ -156,7 +159,7 @@ class SubspaceCoordinator(CoordinatorSide):
         parts = tuple(state.shares[i] for i in groups)
         if state.searched or state.spans is not None or state.rounded or self.task.rows > MOST_ROWS:
             return None
-        images = tuple(state.images[i] for i in groups)
+        images = tuple(state.images[i].matrix for i in groups)
         if not any(part.any() for part in parts) or not ambiguous(self.task, state.free_width, images):
             return None
         return replace(state, least=LeastNorm.of(self.task, groups, parts), searched=True)
@@ -210,9 +213,10 @@ class SubspaceCoordinator(CoordinatorSide):
         """What group i is told of what a hidden gradient would have shown; nothing where it is open."""
         return np.empty(0)
 
-    def _past(self, state: SubspaceState, i: int) -> Array:
+    def _past(self, state: SubspaceState, i: int) -> Images:
         """The images of group i's basis but for the newest, (k, N)."""
-        return np.vstack([state.shares[i], state.images[i]]) if state.dropped else state.images[i]
+        images = state.images[i]
+        return self._none.and_these([state.shares[i], *images.vectors]) if state.dropped else images
 
     def absorb(self, state: SubspaceState, shares: Mapping[str, Share]) -> tuple[SubspaceState, Measured | None]:
         if state.spans is not None:
@@ -230,7 +234,7 @@ class SubspaceCoordinator(CoordinatorSide):
         before = self._completed(state, said)
         reports = [add_reports([said[name] for name in group if name in said]) for group in self.groups]
         grouped = [[shares[name] for name in group if name in shares] for group in self.groups]
-        new = [reduce(np.add, (vector_of(share) for share in each)) for each in grouped]
+        new = [self.task.workspace.kept(reduce(np.add, (vector_of(share) for share in each))) for each in grouped]
         lost = [
             sum((share.step or 0.0) ** 2 / 12 for share in each) + _rounding(v)
             for each, v in zip(grouped, new, strict=True)
@@ -239,7 +243,7 @@ class SubspaceCoordinator(CoordinatorSide):
         state = replace(
             state,
             measured=before,
-            coarse=state.coarse or any(step > _COARSE * float(np.abs(v).max(initial=0.0)) for step, v in steps),
+            coarse=state.coarse or any(step > _COARSE * largest(v) for step, v in steps),
             width=sum(r.width for r in reports),
             free=tuple(r.free == r.width for r in reports),
             free_width=sum(r.free for r in reports if r.free == r.width),
@@ -289,7 +293,7 @@ class SubspaceCoordinator(CoordinatorSide):
         self._known = best.known
         memory = state.memory
         before = state.measured
-        images = [s.images[int(state.dropped) :][-memory:] for s in spans.spans]
+        images = [s.images.newest(min(memory, len(s.images) - state.dropped)) for s in spans.spans]
         noise = [np.append(old, s.noise[-1])[-memory:] for old, s in zip(state.noise, spans.spans, strict=True)]
         products, row = self._products(state, spans, best.coefficients)
         # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.
@@ -298,7 +302,7 @@ class SubspaceCoordinator(CoordinatorSide):
             state,
             z=best.scores,
             intercept=state.intercept + best.intercept,
-            shares=tuple(a + b for a, b in zip(state.shares, moves, strict=True)),
+            shares=self._added(state.shares, moves),
             images=tuple(images),
             noise=tuple(noise),
             drift=tuple(
@@ -318,6 +322,10 @@ class SubspaceCoordinator(CoordinatorSide):
             spans=None,
             products_known=spans.valley.carried(),
         )
+
+    def _added(self, shares: Sequence[Array], moves: Sequence[Array]) -> tuple[Array, ...]:
+        """Each group's part of the scores, moved."""
+        return tuple(moved_scores(self.task, share, move) for share, move in zip(shares, moves, strict=True))
 
     def _products(
         self, state: SubspaceState, spans: Spans, coefficients: list[Array]
@@ -378,14 +386,14 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         """With what the parties found missing in the coordinator's scores."""
-        zero = np.zeros(self.task.rows)
-        missing = [
+        zero = np.broadcast_to(np.float64(0.0), (self.task.rows,))
+        missing: list[Array] = [
             sum((v for name in group if name in shares and (v := shares[name].vector) is not None), start=zero)
             for group in self.groups
         ]
         if not any(v.any() for v in missing):
             return state
-        found = tuple(a + b for a, b in zip(state.shares, missing, strict=True))
+        found = self._added(state.shares, missing)
         return replace(state, shares=found, z=sum(missing, state.z), drift=(0.0,) * len(self.groups))
 
     def current(self, state: SubspaceState) -> Measured:
@@ -400,4 +408,4 @@ class SubspaceCoordinator(CoordinatorSide):
 
 def _rounding(*vectors: Array) -> float:
     """The variance, at a sample, of what double precision leaves out of the sum of these vectors."""
-    return (_ULPS * _EPSILON * sum(float(np.abs(v).max(initial=0.0)) for v in vectors)) ** 2
+    return (_ULPS * _EPSILON * sum(map(largest, vectors))) ** 2

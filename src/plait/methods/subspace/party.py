@@ -175,7 +175,7 @@ class SubspaceParty(PartySide):
         # What rounding left out of earlier vectors is stated, not sent: a vector may be taken many times over.
         missing = forward(state.x) - state.known if state.drifted else None
         image = forward(y - state.x)
-        first = self.block.features.kept(g) if state.first is None else state.first
+        first = self.block.workspace.kept(g) if state.first is None else state.first
         held = image if self.keeps else state.image
         shown = g if self.others_kept else first  # only what is looked at again is kept
         state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
@@ -365,7 +365,7 @@ class SubspaceParty(PartySide):
         f = self.block.features
         cheap = f.rows * f.columns**2 <= SMALL
         if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
-            state = replace(state, factored=(f.kept(w), h))
+            state = replace(state, factored=(self.block.workspace.kept(w), h))
         elif _changed(state.factored[1], h) > _STALE:
             state = replace(state, factored=(state.factored[0], h))
         return state, self._factor(state)

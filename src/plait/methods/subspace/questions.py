@@ -17,8 +17,10 @@ import numpy.typing as npt
 from plait._replace import replace
 from plait._types import Array
 from plait.methods.base import Task
+from plait.methods.subspace.images import Images
 from plait.methods.subspace.messages import Answer, Description, Model
-from plait.methods.subspace.span import Minimum, Point, Products, Valley
+from plait.methods.subspace.span import Minimum, Point, Products, Valley, equal_ones, moved_scores
+from plait.problem.row_blocks import vector_by_parts
 
 QUESTIONS = 12  # in a round; each costs a latency, and most rounds need two or three
 LEAST = 3  # questions: before that kinks are rounded off too much to tell what a step is worth
@@ -49,7 +51,7 @@ class Trial:
 class Span:
     """One group: images (k+1, N) and their noise (k+1,), its report, its part of the scores (N,), its model."""
 
-    images: Array
+    images: Images
     noise: Array
     report: Description
     share: Array
@@ -68,8 +70,15 @@ class Span:
 
     def moved(self, c: Array, scale: float = 1.0) -> Array:
         """By how much the group's scores change, (N,)."""
-        move = c[-1] * self.images[-1] if not c[:-1].any() else c @ self.images
-        return np.asarray(move if scale == 1 else scale * (self.share + move) - self.share)
+        images, share = self.images, self.share
+        move = images.newest(1).combined(c[-1:]) if not c[:-1].any() else images.combined(c)
+        if scale == 1:
+            return move
+
+        def part(rows: slice) -> Array:
+            return np.asarray(scale * (share[rows] + move[rows]) - share[rows])
+
+        return vector_by_parts(part, images.rows, images.workspace)
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,8 @@ class Spans:
     def of(
         task: Task,
         here: Point,
-        ones: Array,
-        past: Sequence[Array],
+        ones: Images,
+        past: Sequence[Images],
         newest: Sequence[Array],
         noise: Sequence[Array],
         reports: Sequence[Description],
@@ -106,10 +115,10 @@ class Spans:
 
         places (K,): where each vector was among those of the last round, whose products are `before`; -1: new.
         """
-        # All vectors are copied once, into one array: groups, and the next round, have views of it.
-        vectors = np.vstack([v for group in zip(past, newest, strict=True) for v in group] + [ones])
-        ends = np.cumsum([0, *(len(p) + 1 for p in past)])
-        images = [vectors[a:b] for a, b in pairwise(ends)]
+        # Short vectors are copied once, into one array: groups, and the next round, have views of it.
+        vectors = Images.joined([*(p.and_these([v]) for p, v in zip(past, newest, strict=True)), ones])
+        ends = np.cumsum([0, *(len(p) + 1 for p in past)]).tolist()
+        images = [vectors.part(a, b) for a, b in pairwise(ends)]
         spans = tuple(
             Span(i, n, r, share, r.model, np.zeros(len(i)))
             for i, n, r, share in zip(images, noise, reports, shares, strict=True)
@@ -175,7 +184,7 @@ class Spans:
     def _candidate(self, task: Task, c: list[Array], scales: list[float], penalty: float) -> Trial:
         z = self.here.z + self.asked_intercept
         for span, part, scale in zip(self.spans, c, scales, strict=True):
-            z = z + span.moved(part, scale)
+            z = moved_scores(task, z, span.moved(part, scale))
         known = Point.at(task, z)
         return Trial(c, scales, self.asked_intercept, known.value + penalty, penalty, z, known)
 
@@ -223,7 +232,7 @@ class Spans:
             return replace(self, best=found if found.value < self.sure.value else self.sure)._ended(task)
         if not self.poor:
             return replace(self, done=True)
-        newest = np.stack([s.images[-1] for s in self.spans])
+        newest = Images.joined([s.images.newest(1) for s in self.spans])
         start = sum(s.report.penalty for s in self.spans)
         chord = np.array([s.report.reached - s.report.penalty for s in self.spans])
         free = self.valley.kept.size - sum(len(s.images) for s in self.spans)
@@ -244,16 +253,15 @@ def _block_diagonal(blocks: Sequence[Array], free: int) -> Array:
     return whole
 
 
-def _over_box(task: Task, here: Point, vectors: Array, slopes: Array, free: int) -> tuple[Array, float]:
+def _over_box(task: Task, here: Point, vectors: Images, slopes: Array, free: int) -> tuple[Array, float]:
     """t (M,) in [0, 1] and a shift b of all scores that lower  loss(z + b + t^T vectors) + slopes^T t.
 
     Coordinate descent on the loss's parabola at z, then halved until it holds.
     """
-    vectors = np.vstack([vectors, np.ones((free, here.z.size))])
+    vectors = vectors.and_these([equal_ones(here.z.size)] * free)
     slopes = np.append(slopes, np.zeros(free))
-    weighted = vectors * np.sqrt(here.curvature)
-    h = weighted @ weighted.T
-    gradient = vectors @ here.gradient + slopes
+    h = vectors.gram(here.curvature)
+    gradient = vectors.dot(here.gradient) + slopes
     t = np.zeros(slopes.size)
     most = np.append(np.ones(slopes.size - free), np.full(free, np.inf))
     least = np.append(np.zeros(slopes.size - free), np.full(free, -np.inf))
@@ -261,7 +269,7 @@ def _over_box(task: Task, here: Point, vectors: Array, slopes: Array, free: int)
         for j in np.flatnonzero(np.diag(h) > 0):
             t[j] = np.clip(t[j] - (gradient[j] + h[j] @ t) / h[j, j], least[j], most[j])
     for _ in range(_HALVINGS):
-        if task.mean_loss(here.z + t @ vectors) + float(slopes @ t) < here.value:
+        if task.mean_loss(moved_scores(task, here.z, vectors.combined(t))) + float(slopes @ t) < here.value:
             break
         t = t / 2
     return t[: t.size - free], float(t[t.size - free :].sum())

@@ -4,6 +4,7 @@ The plain protocol sends it the gradient g.  From g it has its own slopes D^T g,
 and the others' moves.  Where the gradient is hidden (`plait.methods.protected`) it has less: the seam is here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -15,7 +16,7 @@ from plait.methods.base import Block, balanced
 from plait.methods.subspace.checks import check_gradient
 from plait.methods.subspace.messages import StepProposal
 from plait.problem.losses import Seen
-from plait.problem.row_blocks import by_parts
+from plait.problem.row_blocks import by_parts, vector_by_parts
 
 _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-8  # of the mean curvature; of a kink's own: the least that a sample counts
 _ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
@@ -89,7 +90,7 @@ class OpenGradient:
 
     def read(self, broadcast: Broadcast, orders: StepProposal) -> Array:
         assert broadcast.vector is not None
-        return balanced(broadcast.vector) if orders.intercept else broadcast.vector
+        return balanced(broadcast.vector, self.block.workspace) if orders.intercept else broadcast.vector
 
     def pull(self, vector: Array) -> Array:
         return self.block.features.adjoint(vector)
@@ -100,17 +101,15 @@ class OpenGradient:
         if mean == 0:  # flat everywhere: a unit of curvature keeps the step finite
             return orders.stiffness * self.block.weights
         floor = _CURVATURE_FLOOR * mean if self.block.loss.smooth else _KINK_FLOOR
-        w = np.empty_like(curvature) if self._remembers else curvature
 
-        def weigh(rows: slice) -> None:
-            np.multiply(orders.stiffness * self.block.weights[rows], np.maximum(curvature[rows], floor), out=w[rows])
+        def weigh(rows: slice) -> Array:
+            return np.asarray(orders.stiffness * self.block.weights[rows] * np.maximum(curvature[rows], floor))
 
-        by_parts(weigh, vector.size)
-        return w
+        return self._vector(weigh)
 
     def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
         before, after = (self._seen(v, first, orders.start) for v in (last, now))
-        moved = after.score - before.score - own
+        moved = self._vector(lambda rows: after.score[rows] - before.score[rows] - own[rows])
         # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
         clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
         return moved if clear else np.zeros_like(moved)
@@ -119,20 +118,30 @@ class OpenGradient:
         """The loss's curvature (N,) as g shows it."""
         if self._remembers:
             return self._seen(g, first, start).curvature
-        found = np.empty(g.size)
+        return self._vector(lambda rows: self._seen_in(rows, g, first, start).curvature)
 
-        def look(rows: slice) -> None:
-            each = self._per_sample[rows]
-            found[rows] = self.block.loss.seen(g[rows] / each, first[rows] / each, start).curvature
+    def _vector(self, part: Callable[[slice], Array]) -> Array:
+        """A vector (N,) that is made part by part."""
+        return vector_by_parts(part, self.block.weights.size, self.block.workspace)
 
-        by_parts(look, g.size)
-        return found
+    def _seen_in(self, rows: slice, g: Array, first: Array, start: float) -> Seen:
+        """What g shows of some rows."""
+        each = self._per_sample[rows]
+        return self.block.loss.seen(g[rows] / each, first[rows] / each, start)
 
     def _seen(self, g: Array, first: Array, start: float) -> Seen:
         """What g shows; the last two are remembered, as each is asked for in two rounds."""
         for known, seen in self._memo:
             if known is g:
                 return seen
-        seen = self.block.loss.seen(g / self._per_sample, first / self._per_sample, start)
+        empty = self.block.workspace.empty
+        score, curvature, visible = empty(g.size), empty(g.size), np.empty(g.size, bool)
+
+        def look(rows: slice) -> None:
+            part = self._seen_in(rows, g, first, start)
+            score[rows], curvature[rows], visible[rows] = part.score, part.curvature, part.known
+
+        by_parts(look, g.size)
+        seen = Seen(score, visible, curvature)
         self._memo = [*self._memo[-1:], (g, seen)]
         return seen

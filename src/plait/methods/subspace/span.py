@@ -10,7 +10,6 @@ the next one, in which a party's vectors are the same but for one.
 """
 
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from plait._replace import replace
 from plait._types import Array
 from plait.methods.admm.z_update import increasing_root
 from plait.methods.base import Task
+from plait.methods.subspace.images import Images
 from plait.problem.row_blocks import by_parts
 
 _STEPS, _HALVINGS, _DOUBLINGS = 50, 40, 40  # Newton steps, and halvings and doublings of one: more gain nothing
@@ -47,7 +47,7 @@ class Point:
 
     @staticmethod
     def at(task: Task, z: Array) -> "Point":
-        gradient, curvature = np.empty(z.size), np.empty(z.size)
+        gradient, curvature = task.workspace.empty(z.size), task.workspace.empty(z.size)
 
         def look(rows: slice) -> tuple[float, float, float]:
             w = task.weights[rows]
@@ -90,13 +90,13 @@ class Products:
 
     @staticmethod
     def of(
-        task: Task, start: Point, vectors: Array, before: "Products | None", kept: npt.NDArray[np.intp]
+        task: Task, start: Point, vectors: Images, before: "Products | None", kept: npt.NDArray[np.intp]
     ) -> "Products":
         """kept (K,): where each vector was in the last round, -1 for a new one."""
         size = len(vectors)
         old = np.flatnonzero(kept >= 0) if before is not None else np.empty(0, dtype=np.intp)
         if before is None or 2 * old.size < size:  # most are new
-            gram = weighted_gram(vectors, 1.0, task.weights)
+            gram = vectors.gram(task.weights)
             return Products(gram, np.zeros((size, size)), np.zeros(size, dtype=bool))
         place, new = kept[old], np.flatnonzero(kept < 0)
         gram, hessian = np.empty((size, size)), np.zeros((size, size))
@@ -105,12 +105,11 @@ class Products:
         known[old] = before.known[place]
         rest = np.flatnonzero(~known) if known.any() else np.empty(0, dtype=np.intp)
 
-        def part(rows: slice) -> Array:
-            some = vectors[:, rows]
+        def part(some: Array, rows: slice) -> Array:
             weighted = np.vstack([some[new] * task.weights[rows], some[rest] * start.curvature[rows]])
             return np.asarray(some @ weighted.T)
 
-        cross = reduce(np.add, by_parts(part, task.rows))
+        cross = vectors.summed(part)
         gram[:, new], gram[new] = cross[:, : new.size], cross[:, : new.size].T
         if rest.size:
             hessian[np.ix_(old, old)] = before.hessian[np.ix_(place, place)]
@@ -121,7 +120,7 @@ class Products:
 
 @dataclass(frozen=True)
 class Valley:
-    """Independent vectors (k, N) among those received, and where the last minimisation over them ended.
+    """Independent images (k, N) among those received, and where the last minimisation over them ended.
 
     kept      (K,): which of the received vectors they are
     at        coefficients (k,) and the loss there
@@ -130,7 +129,7 @@ class Valley:
     slopes    (k,) of the loss at `at`, None where they have not been computed
     """
 
-    basis: Array
+    basis: Images
     kept: npt.NDArray[np.bool_]
     at: Array
     point: Point
@@ -141,7 +140,12 @@ class Valley:
 
     @staticmethod
     def of(
-        task: Task, start: Point, vectors: Array, k: Array, noise: Array | None = None, products: Products | None = None
+        task: Task,
+        start: Point,
+        vectors: Images,
+        k: Array,
+        noise: Array | None = None,
+        products: Products | None = None,
     ) -> "Valley":
         """k (K, K): a curvature of the penalties that is sure.
 
@@ -156,7 +160,7 @@ class Valley:
             products = Products.of(task, start, vectors, None, np.empty(0, dtype=np.intp))
         kept = _independent(float(start.curvature.sum()) * products.gram + k + ridge, np.diag(ridge))
         whole = bool(kept.all())
-        basis, ridge = (vectors, ridge) if whole else (vectors[kept], ridge[np.ix_(kept, kept)])
+        basis, ridge = (vectors, ridge) if whole else (vectors.picked(kept), ridge[np.ix_(kept, kept)])
         known = bool(products.known[kept].all()) and kept.any()
         hessian = products.hessian[np.ix_(kept, kept)] if known else None
         return Valley(basis, kept, np.zeros(len(basis)), start, ridge, products, hessian)
@@ -217,9 +221,9 @@ class Valley:
 
 
 def minimise_over_span(
-    task: Task, start: Point, vectors: Array, r: Array, k: Array, noise: Array | None = None
+    task: Task, start: Point, vectors: Images, r: Array, k: Array, noise: Array | None = None
 ) -> Minimum:
-    """Over all c.  vectors: (K, N), one received vector per row; r (K,) and k (K, K) model the penalty along them."""
+    """Over all c.  vectors: (K, N), those received; r (K,) and k (K, K) model the penalty along them."""
     return Valley.of(task, start, vectors, k, noise).lowest(task, r, k)[1]
 
 
@@ -227,7 +231,7 @@ def best_shift(task: Task, z: Array) -> float:
     """The number b that minimises the mean loss at z + b, found between two ends where its slope changes sign."""
     if not task.loss.convex:
         starts = [0.0, float(np.median(task.labels - z))]
-        ones, none = np.ones((1, z.size)), np.zeros(1)
+        ones, none = Images((equal_ones(z.size),), z.size, task.workspace), np.zeros(1)
         ends = [
             (start, minimise_over_span(task, Point.at(task, z + start), ones, none, np.zeros((1, 1))))
             for start in starts
@@ -236,7 +240,7 @@ def best_shift(task: Task, z: Array) -> float:
         return start + float(best.coefficients[0])
 
     def slope(b: float) -> float:
-        return float(np.sum(task.gradient(z + b)))
+        return float(np.sum(task.gradient(task.vector(lambda rows: z[rows] + b))))
 
     return increasing_root(slope, 0.0, width=1.0)
 
@@ -261,14 +265,9 @@ def _independent(gram: Array, rounding: Array) -> npt.NDArray[np.bool_]:
     return keep
 
 
-def weighted_gram(vectors: Array, scale: float, weights: Array) -> Array:
-    """V diag(scale * weights) V^T (k, k) for vectors V (k, N), part by part: no copy of them all is made."""
-
-    def part(rows: slice) -> Array:
-        weighted = vectors[:, rows] * np.sqrt(scale * weights[rows])
-        return np.asarray(weighted @ weighted.T)
-
-    return reduce(np.add, by_parts(part, weights.size))
+def equal_ones(rows: int) -> Array:
+    """A vector (N,) of ones that takes no memory."""
+    return np.broadcast_to(np.float64(1.0), (rows,))
 
 
 @dataclass(frozen=True)
@@ -276,7 +275,7 @@ class _Model:
     """What is minimised: the mean loss, and the penalties with the cost of rounding,  r^T c + c^T K c / 2."""
 
     task: Task
-    basis: Array
+    basis: Images
     r: Array
     k: Array
     ridge: Array
@@ -287,9 +286,9 @@ class _Model:
     def sloped(self, valley: Valley) -> Valley:
         """With slopes and a Hessian where one is missing."""
         if valley.slopes is None:
-            valley = replace(valley, slopes=self.basis @ valley.point.gradient)
+            valley = replace(valley, slopes=self.basis.dot(valley.point.gradient))
         if valley.hessian is None:
-            valley = replace(valley, hessian=weighted_gram(self.basis, 1.0, valley.point.curvature))
+            valley = replace(valley, hessian=self.basis.gram(valley.point.curvature))
         return valley
 
     def gradient(self, valley: Valley) -> Array:
@@ -324,10 +323,10 @@ def _newton(
         if not fresh and fall > _SLOW * promised:
             valley, promised = replace(valley, hessian=None), np.inf  # it is that of another place
             continue
-        moved = step @ model.basis
+        moved = model.basis.combined(step)
         if fall <= precision * max(abs(value), 1e-300):
             # Too little to see in the objective, yet the step halves the digits still missing in z.
-            c, z, known = c + step, z + moved, False
+            c, z, known = c + step, moved_scores(model.task, z, moved), False
             break
         found = _line_search(model, valley, step, moved, fall, value)
         if found is None:
@@ -346,6 +345,11 @@ def _newton(
             valley, promised = replace(valley, hessian=None), np.inf
     value -= float(c @ (model.ridge @ c)) / 2
     return valley, Minimum(c, z, value, valley.point if known else None)
+
+
+def moved_scores(task: Task, z: Array, moved: Array, length: float = 1.0) -> Array:
+    """z + length * moved, (N,)."""
+    return task.vector(lambda rows: z[rows] + length * moved[rows])
 
 
 def _free_step(gradient: Array, hessian: Array) -> Array:
@@ -369,7 +373,10 @@ def _line_search(
     """Halve the step until the objective falls enough, or double it while it keeps falling; None otherwise."""
 
     def at(length: float) -> tuple[Array, Point, float]:
-        c, point = valley.at + length * step, Point.at(model.task, valley.point.z + length * moved)
+        c, point = (
+            valley.at + length * step,
+            Point.at(model.task, moved_scores(model.task, valley.point.z, moved, length)),
+        )
         return c, point, point.value + model.penalty(c)
 
     length = 1.0

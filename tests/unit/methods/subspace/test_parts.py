@@ -1,12 +1,21 @@
 """A coordinator's long vectors are worked on in parts: the same numbers as of the whole."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import plait
+from plait._mapped_files import Workspace
+from plait.data.parts import read_parts
 from plait.methods.base import Task
-from plait.methods.subspace.span import Point, weighted_gram
+from plait.methods.subspace.images import Images
+from plait.methods.subspace.span import Point
+from plait.privacy.policy import Policy
 from plait.problem.losses import Hinge, Logistic, Loss
 from plait.problem.losses.envelope import Envelope
+from plait.training.assembly import RunSpec
+from plait.training.session import Session
 
 ROWS = (1 << 20) + 7  # one more part than vectors of 2^20 rows have
 
@@ -31,7 +40,43 @@ def test_a_point_of_many_rows_is_that_of_all_rows_at_once(loss: Loss) -> None:
     assert task.gradient(z) == pytest.approx(found.gradient, rel=1e-12)
 
 
-def test_a_gram_matrix_of_long_vectors_is_the_weighted_product() -> None:
+@pytest.mark.parametrize("rows", [50, ROWS])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_products_of_vectors_are_those_of_their_matrix_wherever_they_lie(
+    rows: int, on_disk: bool, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(1)
-    v, w = rng.standard_normal((3, ROWS)), rng.random(ROWS)
-    assert weighted_gram(v, 2.0, w) == pytest.approx(2 * (v * w) @ v.T, rel=1e-11)
+    v, w, c = rng.standard_normal((3, rows)), rng.random(rows), rng.standard_normal(3)
+    where = Workspace(on_disk, tmp_path)
+    images = Images((), rows, where).and_these(where.kept(vector) for vector in v)
+    assert images.gram(w) == pytest.approx((v * w) @ v.T, rel=1e-11)
+    assert images.dot(w) == pytest.approx(v @ w, rel=1e-11)
+    assert images.combined(c) == pytest.approx(c @ v, rel=1e-11)
+    assert images.newest(2).dot(w) == pytest.approx(v[1:] @ w, rel=1e-11)
+    assert images.picked(np.array([True, False, True])).dot(w) == pytest.approx(v[[0, 2]] @ w, rel=1e-11)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_vectors_combine_to_zero() -> None:
+    none = Images((), ROWS)
+    assert not none.combined(np.empty(0)).any()
+    assert none.dot(np.ones(ROWS)).shape == (0,)
+    assert none.gram(np.ones(ROWS)).shape == (0, 0)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_a_coordinator_with_its_vectors_in_files_finds_the_same_bits(penalty: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    parts = {"a": rng.standard_normal((ROWS, 2)), "b": rng.standard_normal((ROWS, 1))}
+    y = parts["a"][:, 0] - parts["b"][:, 0] + rng.logistic(size=ROWS) > 0
+
+    def trained(where: Workspace) -> tuple[bytes, float, int]:
+        penalties = dict.fromkeys(parts, plait.L2(1e-3) if penalty == "l2" else plait.L1(1e-3))
+        policy = Policy.of(None)
+        protections = policy.protections(tuple(parts), Logistic())
+        spec = RunSpec(penalties, plait.Subspace(), plait.Stopping(tol=1e-6), True, protections, policy)
+        done = Session(spec, read_parts(parts), np.where(y, 1.0, -1.0), workspace=where).train()
+        weights = b"".join(x.tobytes() for x in done.model.weights.values())
+        return weights, done.model.intercept, len(done.outcome.history)
+
+    assert trained(Workspace(True, tmp_path)) == trained(Workspace())

@@ -130,6 +130,8 @@ class RunFolder:
             self.write(replace(status, started=started))
             return self.status
         found = self.status
+        if found.checksum != status.checksum and not self._exchanged:  # it was refused, say, until its file was mended
+            found = replace(found, checksum=status.checksum)
         if (found.run, found.job, found.checksum) != (status.run, status.job, status.checksum):
             raise StorageError(
                 f"{self.path} must hold run {status.run} of this job on these data. Found other data or another job. "
@@ -138,6 +140,13 @@ class RunFolder:
         if found.status != "finished":
             self.write(replace(found, status="running", reason=""))
         return found
+
+    @property
+    def _exchanged(self) -> bool:
+        """Whether this run has taken or given anything yet."""
+        log = self.path / "audit.jsonl"
+        kept = [file for file in self.checkpoint.rglob("*") if file.is_file() and file.stat().st_size]
+        return bool(kept) or (log.exists() and b'"received"' in log.read_bytes())
 
     @property
     def status(self) -> Status:

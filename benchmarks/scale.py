@@ -4,8 +4,10 @@
 
 The data are made outside of the repository, in a temporary folder, and removed afterwards.  Training runs as real
 processes over mutual TLS: the label party (2 columns), and a party with 50 columns of float32 in Parquet files.  The
-limit on the latter is enforced by the kernel (RLIMIT_DATA: all private writable memory), so a process that wants more
-fails.  Results go to benchmarks/results/scale.json with the configuration and the machine.
+limit on both is enforced by the kernel (RLIMIT_DATA: all private writable memory), so a process that wants more
+fails.  Results go to benchmarks/results/scale.json with the configuration and the machine, and a picture to
+docs/scale.png.  CPU seconds are those of both programs and of Ray's actors: on a machine with other work they say more
+than those on the wall.
 """
 
 import argparse
@@ -28,14 +30,16 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from benchmarks.environment import environment
+from benchmarks.scale_picture import draw
 from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
 from plait.transports.certificates import Folder
 
 COLUMNS = 50
 FILE_ROWS = 1_000_000  # rows of a Parquet file
-LIMIT = 1_500_000_000  # bytes that the party's process may take: 20,000,000 rows need 1.25 GB
+LIMIT = 1_500_000_000  # bytes that a process may take, the party's and the coordinator's
 RESULTS = Path(__file__).with_name("results") / "scale.json"
+PICTURE = Path(__file__).parents[1] / "docs" / "scale.png"
 JOB = """format = 1
 name = "scale"
 parties = ["bank", "shop"]
@@ -51,11 +55,9 @@ tol = 1e-4
 precision = "float32"
 """
 TRUST = "[trust]\naccept_labels_shown = true\naccept_scores_shown = true\n"
-SHOP = {
-    "memory": 'numbers = "float32"',
-    "disk": f'numbers = "float32"\nmemory = "{LIMIT / 1e9:g} GB"',
-    "ray": 'numbers = "float32"\n[cluster]\nengine = "ray"\nworkers = 2',
-}
+MEMORY = f'\nmemory = "{LIMIT / 1e9:g} GB"'
+SHOP = {"memory": "", "disk": MEMORY, "ray": '\n[cluster]\nengine = "ray"\nworkers = 2'}
+BANK = {"memory": "", "disk": MEMORY, "ray": ""}
 
 
 def make_tables(folder: Path, rows: int) -> None:
@@ -76,8 +78,9 @@ def make_tables(folder: Path, rows: int) -> None:
 
 
 def make_job(folder: Path, variant: str) -> Path:
-    (folder / "bank.toml").write_text(f'[data]\nfile = "bank"\nlabel = "y"\nnumbers = "float32"\n{TRUST}')
-    (folder / "shop.toml").write_text(f'{TRUST}[data]\nfile = "shop"\n{SHOP[variant]}\n')
+    data = 'numbers = "float32"'
+    (folder / "bank.toml").write_text(f'{TRUST}[data]\nfile = "bank"\nlabel = "y"\n{data}{BANK[variant]}\n')
+    (folder / "shop.toml").write_text(f'{TRUST}[data]\nfile = "shop"\n{data}{SHOP[variant]}\n')
     path = folder / "job.toml"
     path.write_text(JOB.format(port=free_port()))
     if not (folder / "certs").exists():
@@ -88,23 +91,25 @@ def make_job(folder: Path, variant: str) -> Path:
 
 
 def train(folder: Path, variant: str, limit: int | None, kills: int = 0) -> dict[str, Any]:
-    """One run: seconds per round, the shop's peak memory, and its weights."""
+    """One run: seconds per round, the peak memory of both processes, and the shop's weights."""
     path = make_job(folder, variant)
     plait = [sys.executable, "-m", "plait"]
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
-    bank = subprocess.Popen([*plait, "coordinator", str(path), "--fresh"], env=env, stdout=subprocess.DEVNULL)
 
     def limited() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
-    shop = subprocess.Popen([*plait, "party", str(path), "--name", "shop"], env=env, preexec_fn=limited)
-    peak, killed = 0, 0
+    started: dict[str, Any] = {"env": env, "stdout": subprocess.DEVNULL, "preexec_fn": limited}
+    bank = subprocess.Popen([*plait, "coordinator", str(path), "--fresh"], **started)
+    shop = subprocess.Popen([*plait, "party", str(path), "--name", "shop"], **started)
+    peak, coordinator, killed, used = (0, 0), (0, 0), 0, CpuSeconds(folder)
     try:
         while bank.poll() is None and shop.poll() is None:
-            peak = max(peak, _memory(shop.pid))
-            if killed < kills and _kill_a_worker(shop.pid, folder):
+            peak, coordinator = _most(peak, _memory(shop.pid)), _most(coordinator, _memory(bank.pid))
+            used.look(bank.pid, shop.pid, *_actors(shop.pid))
+            if killed < kills and _kill_a_worker(shop.pid, folder, killed):
                 killed += 1
             time.sleep(0.2)
         if shop.wait(60) or bank.wait(600):
@@ -121,36 +126,92 @@ def train(folder: Path, variant: str, limit: int | None, kills: int = 0) -> dict
         "seconds": time.perf_counter() - began,
         "round": statistics.median(rounds[1:]) if len(rounds) > 1 else float(rounds[0]),
         "first_round": float(rounds[0]),
+        "cpu_round": used.seconds / len(history),
         "objective": history[-1]["objective"],
-        "shop_bytes": peak,
+        "shop_bytes": peak[0],
+        "shop_data": peak[1],
+        "coordinator_bytes": coordinator[0],
+        "coordinator_data": coordinator[1],
         "killed": killed,
         "weights": weights.get("weights", weights),
     }
 
 
-def _memory(pid: int) -> int:
-    """Bytes of memory that a process holds and that are its own."""
+def _memory(pid: int) -> tuple[int, int]:
+    """Bytes of memory that a process holds and that are its own, and those that RLIMIT_DATA counts, used or not."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return 0
-    found = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith(("RssAnon", "VmHWM"))}
-    return 1024 * int(found.get("RssAnon", 0))
+        return 0, 0
+    found = {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith("kB")}
+    return found.get("RssAnon", 0), found.get("VmData", 0)
 
 
-def _kill_a_worker(party: int, folder: Path) -> bool:
-    """SIGKILL one of Ray's actors once training is under way."""
-    if not list(folder.glob("runs/*/shop/audit.jsonl")):
-        return False
+def _most(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def with_kills(folder: Path, kills: int) -> dict[str, Any]:
+    """As many runs on Ray as it takes to kill so many actors; all must end with the same weights."""
+    killed, runs = 0, []
+    while killed < kills:
+        runs.append(train(folder, "ray", None, kills - killed))
+        killed += runs[-1]["killed"]
+        print(f"{killed} of {kills} kills, {len(runs)} runs", flush=True)
+    if len({json.dumps(run["weights"]) for run in runs}) > 1:
+        raise SystemExit("weights differ after a kill")
+    return {**runs[-1], "killed": killed, "runs": len(runs)}
+
+
+class CpuSeconds:
+    """The CPU seconds that processes take from the first exchange on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._first: dict[int, float] = {}
+        self._last: dict[int, float] = {}
+
+    def look(self, *processes: int) -> None:
+        if not exchanges(self._folder):
+            return
+        for pid in processes:
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            self._last[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            self._first.setdefault(pid, self._last[pid])
+
+    @property
+    def seconds(self) -> float:
+        return sum(last - self._first[pid] for pid, last in self._last.items())
+
+
+def exchanges(folder: Path) -> int:
+    """How many messages the shop has noted."""
+    return sum(len(path.read_bytes().splitlines()) for path in folder.glob("runs/*/shop/audit.jsonl"))
+
+
+def _actors(party: int) -> list[int]:
+    """The processes of Ray's actors that this party has started."""
+    found = []
     for entry in Path("/proc").iterdir():
         try:
-            name = (entry / "cmdline").read_bytes()
+            name = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
         except OSError:
             continue
-        if name.startswith(b"ray::Holder") and entry.name.isdigit() and _descends(int(entry.name), party):
-            os.kill(int(entry.name), signal.SIGKILL)
-            return True
-    return False
+        if name.startswith(b"ray::Holder") and _descends(int(entry.name), party):
+            found.append(int(entry.name))
+    return found
+
+
+def _kill_a_worker(party: int, folder: Path, before: int) -> bool:
+    """SIGKILL one of Ray's actors, once both are there again after the last kill and an exchange has taken place."""
+    actors = _actors(party)
+    if exchanges(folder) == 0 or len(actors) < 2:
+        return False
+    os.kill(actors[before % 2], signal.SIGKILL)
+    return True
 
 
 def _descends(pid: int, ancestor: int) -> bool:
@@ -206,6 +267,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--folder", type=Path, default=None, help="where the data are made; a temporary folder")
+    parser.add_argument("--keep", type=Path, default=None, help="where the data for training are kept, and found again")
     parser.add_argument("--only", choices=["read", "train", "growth"], default=None)
     parser.add_argument("--variants", default="memory,disk,ray")
     parser.add_argument("--kills", type=int, default=0, help="how many of Ray's workers are killed in the run")
@@ -221,15 +283,25 @@ def main() -> None:
         sizes = {"read": [], "train": [options.rows], "growth": fewer, None: [*fewer, options.rows]}
         for rows in sizes[options.only]:
             work = folder / str(rows)
-            make_tables(work, rows)
+            if options.keep is not None:
+                work = options.keep / str(rows)
+            if not work.exists():
+                make_tables(work, rows)
             for variant in options.variants.split(","):
-                done = train(work, variant, LIMIT if variant == "disk" else None, options.kills * (variant == "ray"))
+                done = train(work, variant, LIMIT if variant == "disk" else None)
                 kept.setdefault("train", {}).setdefault(str(rows), {})[variant] = done
                 print(f"{rows:>10d} {variant:8s} {done['rounds']} rounds, {done['round']:.2f} s a round, "
-                      f"{done['seconds']:.0f} s in all, {done['shop_bytes'] / 1e6:.0f} MB")  # fmt: skip
+                      f"{done['cpu_round']:.1f} CPU s, {done['seconds']:.0f} s in all, "
+                      f"{done['shop_bytes'] / 1e6:.0f} MB at the party, "
+                      f"{done['coordinator_bytes'] / 1e6:.0f} MB at the coordinator", flush=True)  # fmt: skip
+            if options.kills:
+                kept["train"][str(rows)]["ray, killed"] = with_kills(work, options.kills)
             same = {json.dumps(d["weights"]) for d in kept["train"][str(rows)].values()}
             print(f"{rows:>10d} weights {'have the same bits' if len(same) == 1 else 'DIFFER'}")
-            shutil.rmtree(work)
+            if options.keep is None:
+                shutil.rmtree(work)
+            RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    draw(kept["train"], PICTURE)
     kept["environment"] = environment()
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 

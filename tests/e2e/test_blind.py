@@ -111,6 +111,9 @@ def test_three_programs_train_the_plain_model(jobs: JobMaker) -> None:
     assert json.loads((machine / "model.json").read_text())["metrics"] == {}
     assert not list(job.folder.rglob("protection.json"))  # the secrets of a finished run are gone
     check_predictions(job)
+    for words in ("doctor", "runs"):
+        done = subprocess.run([sys.executable, "-m", "plait", words, str(job.file)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr  # at the machine, which has no file of its own
 
 
 POINTS = {

@@ -15,9 +15,8 @@ import typer
 
 from plait.cli.failures import INTERRUPTED
 from plait.deployment.endpoints import Dial, Listen
-from plait.deployment.job_file import Job, PartyFile, read_job, read_party
+from plait.deployment.job_file import Job, PartyFile, file_of, read_job, read_party
 from plait.deployment.page.board import Viewer
-from plait.deployment.party_settings import DataOptions
 from plait.deployment.processes import PARENT
 from plait.errors import ConfigError
 from plait.transports.certificates import Folder
@@ -150,12 +149,7 @@ def start(
     job = job.for_scores if scores else job
     if name and name not in (*job.parties, job.coordinator.name):
         raise ConfigError(f"--name must be one of {', '.join(job.parties)}. Found {name!r}.")
-    name = name or job.coordinator.name
-    own = job_file.with_name(f"{name}.toml") if config is None else config
-    if job.blind is not None and name == job.coordinator.name and not own.exists():
-        file = PartyFile(name, job_file.parent, DataOptions(file="none"))  # a blind machine has no data
-    else:
-        file = read_party(job_file, name, config)
+    file = file_of(job, job_file, name, config)
     return Program(job, job_file, file, named, address, certificates, insecure, anywhere)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from plait._names import plain
 from plait.cli.options import Config, JobFile
-from plait.deployment.job_file import PartyFile, read_job, read_party
+from plait.deployment.job_file import PartyFile, file_of, read_job
 from plait.deployment.run_folder import COORDINATOR
 from plait.deployment.run_list import FORGOTTEN, RunSummary, find, folders_of, forget, list_runs, others_of
 
@@ -82,9 +82,9 @@ def forget_run(
 
 def _party(job_file: Path, name: str, config: Path | None) -> tuple[PartyFile, str]:
     """The party's file, and the name of its folder in a run; the label party looks at the coordinator's."""
-    label_party = read_job(job_file).coordinator.name
-    role = COORDINATOR if name in ("", label_party) else name
-    return read_party(job_file, name or label_party, config), role
+    job = read_job(job_file)
+    role = COORDINATOR if name in ("", job.coordinator.name) else name
+    return file_of(job, job_file, name, config), role
 
 
 def _readable(facts: Mapping[str, Any], before: str = "") -> Iterator[str]:

@@ -124,7 +124,10 @@ def _privacy(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
 
 
 def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
-    if file.name == job.coordinator.name:
+    if job.blind is not None and file.name == job.coordinator.name:
+        yield Diagnosis("data", PASS, "a blind machine has none")
+        return
+    if file.name == job.label_party:
         labels = load_labels(job, file)
         share = float(np.mean(labels.values > 0))
         yield Diagnosis("labels", PASS, f"{len(labels.ids)} rows, {100 * share:.1f} % positive")

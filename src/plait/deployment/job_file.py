@@ -202,6 +202,15 @@ def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile
     return PartyFile(name=name, folder=path.parent, runs=str(table.get("runs", "runs")), **built)
 
 
+def file_of(job: Job, job_path: Path, name: str = "", path: Path | None = None) -> PartyFile:
+    """The file of a party, or of the coordinator; a blind machine, which has no data, needs none."""
+    name = name or job.coordinator.name
+    own = job_path.with_name(f"{name}.toml") if path is None else path
+    if job.blind is not None and name == job.coordinator.name and not own.exists():
+        return PartyFile(name, job_path.parent, DataOptions(file="none"))
+    return read_party(job_path, name, path)
+
+
 def _read(path: Path, what: str) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_FILE:

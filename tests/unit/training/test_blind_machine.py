@@ -143,7 +143,7 @@ def test_nothing_that_the_machine_sees_tells_the_label_or_the_score_of_a_row() -
     assert len(images) >= 3
     for image in images:
         assert scipy.stats.pearsonr(image, z).pvalue > 1e-4
-        assert scipy.stats.pearsonr(image, z[::-1]).pvalue > 1e-4
+        assert scipy.stats.pearsonr(np.abs(image), np.abs(z)).pvalue > 1e-4, "nor by its size"
         assert agreement(image, y) > 1e-4
     for name, shares in ((n, [s[n].vector for s in machine.received[2:]]) for n in ("bank", "shop")):
         for words in shares:

@@ -70,6 +70,8 @@ def test_the_sum_of_shares_is_the_fixed_point_sum_exactly(count: int) -> None:
     exact = sum(np.rint(data[name] * 2.0**40).astype(np.int64).astype(object) for name in names)
     np.testing.assert_array_equal(from_fixed(total(shares)), (exact / 2**40).astype(float))
     np.testing.assert_allclose(from_fixed(total(shares)), sum(data.values()), atol=1e-11)
+    shares[0] = parties[names[0]].share(data[names[0]], 8, "image")  # masks of another exchange do not cancel
+    assert np.abs(from_fixed(total(shares)) - sum(data.values())).max() > 1e3
 
 
 def test_one_share_is_uniform_noise() -> None:
@@ -126,6 +128,10 @@ def test_a_second_vector_under_one_mask_is_refused_also_after_a_restart() -> Non
     assert np.array_equal(restarted.share(np.ones(5), 3, "image"), first)
     with pytest.raises(PrivacyError, match="Start afresh"):
         restarted.share(np.full(5, 1.5), 3, "image")
+    forgetful = MaskingParty(RUN, "a", b"a" * 32)  # its record was not durable
+    forgetful.meet(announced, certificates.verify)
+    difference = forgetful.share(np.full(5, 1.5), 3, "image") - first
+    np.testing.assert_array_equal(difference, to_fixed(np.full(5, 0.5), 2))  # what the refusal prevents
 
 
 def test_a_key_that_is_not_signed_for_this_run_and_name_is_refused() -> None:

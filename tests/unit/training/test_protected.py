@@ -149,8 +149,8 @@ def test_what_a_party_receives_is_noise_and_what_the_coordinator_receives_is_noi
     assert not looks_random(labels.up[0]["a"].vector)  # type: ignore[arg-type]
 
 
-def opened(x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """All that party "a" ever computes with: scalars and D^T g of every round, and what it sends."""
+def opened(x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch, mode: str) -> list[np.ndarray]:
+    """All that parties compute with: scalars and D^T g of every round; and what they send, where it is not masked."""
     seen: list[np.ndarray] = []
     honest = Opener.open
 
@@ -160,12 +160,15 @@ def opened(x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch)
         return plain
 
     monkey.setattr(Opener, "open", noted)
-    tap = tapped(x, y, "labels", loss, rounds=3)  # later steps are of the size of rounding
+    tap = tapped(x, y, mode, loss, rounds=3)  # later steps are of the size of rounding
     monkey.undo()
+    if mode == "sums":
+        return seen
     return [*seen, *(share.vector for shares in tap.up for share in shares.values() if share.vector is not None)]
 
 
-def test_labels_that_differ_with_the_same_moments_give_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+def test_labels_that_differ_with_the_same_moments_give_the_same_run(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     x, y, _ = data()
     x, quarter = np.rint(4 * x), ROWS // 4
     p, q = x[:quarter], x[quarter : 2 * quarter]
@@ -175,10 +178,10 @@ def test_labels_that_differ_with_the_same_moments_give_the_same_run(monkeypatch:
     four = np.repeat([1.0, 1.0, -1.0, -1.0], quarter)
     y, swapped = np.concatenate([four, y]), np.concatenate([-four, y])
     np.testing.assert_array_equal(x.T @ y, x.T @ swapped)
-    runs = [opened(x, labels, plait.Logistic(), monkeypatch) for labels in (y, swapped)]
+    runs = [opened(x, labels, plait.Logistic(), monkeypatch, mode) for labels in (y, swapped)]
     for one, other in zip(*runs, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
-    hinge = [opened(x, labels, plait.SquaredHinge(), monkeypatch) for labels in (y, swapped)]
+    hinge = [opened(x, labels, plait.SquaredHinge(), monkeypatch, mode) for labels in (y, swapped)]
     assert max(np.abs(one - other).max() for one, other in zip(*hinge, strict=True)) > 1e-3
 
 

@@ -125,7 +125,9 @@ def read_json(path: Path, what: str, shape: Shape, version: int = 1) -> dict[str
     except FileNotFoundError:
         raise StorageError(f"{what} must be at {path}. Found no such file.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise StorageError(f"{what} must be readable JSON. Found {path}: {error}.") from error
+        raise StorageError(
+            f"{what} must be readable JSON. Found {path}: {error}. Restore a copy of the whole folder."
+        ) from error
     if not isinstance(content, dict) or content.get("format") != version:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise StorageError(

@@ -62,6 +62,7 @@ def test_no_command_replaces_a_file(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert "must not exist yet" in run("init", str(folder), "--name", "bank", code=1)
     assert "must not exist yet" in run("init", str(folder), "--example", code=1)
+    assert "each party once" in run("init", str(folder / "other"), "--parties", "shop,shop", code=1)
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 

@@ -72,6 +72,8 @@ def init(
 
 
 def _check(names: tuple[str, ...], label_party: str, name: str, data: Path | None, example: bool) -> None:
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--parties must name each party once. Found {', '.join(names)}.")
     if name and name not in (*names, label_party):
         raise ConfigError(f"--name must be one of {', '.join(names)}. Found {name!r}. Name others with --parties.")
     if data is not None and (example or not name):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from plait.deployment.job_file import Job
+from plait.deployment.job_settings import check_address
 from plait.errors import ConfigError
 from plait.transports.client import Link
 from plait.transports.grpc_options import Note
@@ -23,6 +24,9 @@ class Dial:
 
     address: str
     security: Security
+
+    def __post_init__(self) -> None:
+        check_address(self.address, "the address to call")
 
 
 def link(job: Job, dial: Dial, note: Note, patience: float | None = None) -> Link:

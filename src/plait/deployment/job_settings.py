@@ -17,6 +17,16 @@ from plait.training.precision import DEFAULT_PRECISION, need_precision
 from plait.training.stopping import Stopping
 
 
+def check_address(address: str, what: str) -> None:
+    """ConfigError unless this is host:port."""
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) < _PORTS:
+        raise ConfigError(f"{what} must be host:port. Found {address!r}.")
+
+
+_PORTS = 65_536  # of a machine
+
+
 @dataclass(frozen=True)
 class CoordinatorSpec:
     """Who holds the labels and where the parties dial.
@@ -37,9 +47,7 @@ class CoordinatorSpec:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        host, _, port = self.address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigError(f"coordinator.address must be host:port. Found {self.address!r}.")
+        check_address(self.address, "coordinator.address")
         if not self.patience > 0:
             raise ConfigError(f"coordinator.patience must be positive. Found {self.patience}.")
 

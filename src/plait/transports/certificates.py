@@ -118,7 +118,9 @@ def parse_certificate(data: bytes, what: str) -> x509.Certificate:
 
 def read_certificate(path: Path) -> x509.Certificate:
     """A certificate from a PEM file."""
-    return parse_certificate(read(path), f"the certificate {path}")
+    if _PEM not in (data := read(path)):
+        raise CertificateError(f"a certificate must be PEM. Found something else in {path}.")
+    return parse_certificate(data, f"the certificate {path}")
 
 
 def read_request(path: Path) -> x509.CertificateSigningRequest:

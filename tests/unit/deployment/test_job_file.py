@@ -13,12 +13,14 @@ from plait.cli import templates
 from plait.data.csv_format import CsvFormat
 from plait.data.guess import Guess
 from plait.data.preparation import PrepareOptions
+from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.job_settings import CoordinatorSpec, RunOptions, ScoringOptions
 from plait.deployment.party_settings import ClusterOptions, DataOptions, NetworkOptions, PrivacyOptions, TrustOptions
 from plait.deployment.registry import LOSSES, METHODS, PENALTIES
 from plait.errors import ConfigError
 from plait.privacy import Adjacency, NoPrivacy, RandomisedResponse, Recommended
+from plait.transports.tls import PlainText
 
 MINIMAL = 'format = 1\nname = "t"\nparties = ["a", "b"]\nprotection = "plain"\n[coordinator]\nname = "a"\n'
 
@@ -188,3 +190,9 @@ def test_the_way_of_scoring_is_agreed_on_and_does_not_change_whose_runs_they_are
     assert before.digest == before.model_digest == after.model_digest
     assert after.digest != before.digest
     assert before.policy.run == after.policy.run
+
+
+@pytest.mark.parametrize("address", ["nonsense", "bank.example", ":7443", "bank:0", "bank:99999999", "bank:٧٤٤٣", ""])
+def test_an_address_that_is_none_is_refused_before_anybody_is_called(address: str) -> None:
+    with pytest.raises(ConfigError, match="must be host:port"):
+        Dial(address, PlainText("shop"))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from plait._files import write_json
+from plait._texts import Texts
 from plait.alignment.ids import Ids
 from plait.alignment.order import Order
 from plait.cli.runs import _cells
@@ -54,7 +55,7 @@ class StoredFiles:
     def __init__(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="plait-fuzz-"))
         self._run = RunFolder(self._root / RUN / "shop")
-        self._ids = Ids(("a", "b", "c"), np.arange(3), 1)
+        self._ids = Ids(Texts.of(["a", "b", "c"]), np.arange(3), 1)
         self._fill()
 
     def _fill(self) -> None:

@@ -16,7 +16,7 @@ def draw(runs: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     rows = sorted(int(count) for count in runs)
     for index, (variant, name) in enumerate(_NAMES.items()):
-        found = [(n, runs[str(n)][variant]) for n in rows if variant in runs[str(n)]]
+        found = [(n, f) for n in rows if "cpu_round" in (f := runs[str(n)].get(variant, {}))]
         if not found:
             continue
         at = [n for n, _ in found]

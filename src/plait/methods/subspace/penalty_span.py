@@ -2,17 +2,13 @@
 
     u(c) = x + B^T c,   B (k+1, d): past directions as they were sent, then the newest, d = y - x
 
-The party states a parabola in c.  A smooth penalty is one.  One with kinks or walls is a sum of kinks,
-
-    sum_i  a_i |u_i - t_i| = max over |s_i| <= a_i of  s_i (u_i - t_i),
-
-and a primal-dual interior point method runs along the span: the party keeps s, rounds every kink off a little, and
-states the parabola that Newton's method needs; the coordinator adds those of all parties to the loss's and proposes a
-step c; the party answers with its true penalty there and with the next parabola, in which kinks are rounded off less.
-A wall is a kink as steep as the party is pressed against anything, several times over.
+The party states a parabola in c.  A smooth penalty is one.  Where it has kinks or walls, a primal-dual interior point
+method runs along the span (cones.py): the party rounds every kink and wall off a little and states the parabola that
+Newton's method needs; the coordinator adds those of all parties to the loss's and proposes a step c; the party answers
+with its true penalty there and with the next parabola, in which kinks are rounded off less.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,15 +17,19 @@ import numpy.typing as npt
 
 from plait._replace import replace
 from plait._types import Array
+from plait.methods.subspace.cones import Cone, Norms, RoundWall, Walls
 from plait.methods.subspace.messages import Answer, Model
 from plait.problem.penalties import Penalty
 
-_ROUNDED, _LESS = 0.05, 0.02  # of a weight's reach: how much kinks are rounded off at first; of that, once more
-_LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
+_ROUNDED = 0.3  # of a weight's reach: how much kinks are rounded off at first
+_LESS = 0.1  # of how much they are, at the next question, if the last step could be taken whole
 _LEAST_ROUNDED = 1e-9  # of a weight's reach: sharper kinks would only spoil the arithmetic
-_STEEPER = 10.0  # times what weights are pressed with: the slope that stands for a wall
-_NEAR = 0.99  # of the way to the steepest slope: a multiplier goes no further in one step
-_SHUT = 1e-14  # of the square of the steepest slope: what rounding may leave between it and a multiplier
+_LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
+_CLOSEST = 1e-5  # of a weight, or of a radius: closer to its kink rounding would show
+_NEAR = 0.99  # of the way to the surface of a cone: a point goes no further in one step
+_BLOCKED, _FURTHER, _WIDER = 0.1, 3.0, 100.0
+"""Where less than this part of a step can be taken, and it leads so many times further than kinks are rounded off, they
+are rounded off more, by at most so many times: the span leads further than the newest direction alone."""
 _INSIDE = 1 - 1e-3  # of the steepest slope: the first multiplier of a weight at rest
 _BEYOND = 1e-8  # of its reach: a weight may end so little beyond a wall, until the model is closed
 _CANCELLED = 1e-14  # of the sum of its parts: what rounding leaves of a weight that is zero
@@ -59,218 +59,95 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class Kinks:
-    """Kinks at `place` (d,), one per weight or per group of weights, of some strength (d,), 0 where there is none."""
-
-    place: Array
-    strength: Array
-    member: npt.NDArray[np.intp] | None = None
-    """The group of each weight (d,); None where every weight is its own."""
-
-    @cached_property
-    def everywhere(self) -> bool:
-        """Whether every weight has a kink."""
-        return bool((self.strength > 0).all())
-
-    def squares(self, s: Array) -> Array:
-        """|s|^2 of each weight's group, (d,)."""
-        if self.member is None:
-            return s * s
-        return np.asarray(np.bincount(self.member, weights=s * s)[self.member])
-
-    def widths(self, reach: Array) -> Array:
-        """How far each weight, or each weight's group, reaches, (d,)."""
-        if self.member is None:
-            return reach
-        return np.sqrt(self.squares(reach) / np.bincount(self.member)[self.member])
-
-    def rounded(self, u: Array, level: Array) -> Array:
-        """The slope (d,) at u of the kinks, each rounded off by `level` (d,): |s| < strength."""
-        away, n = u - self.place, np.sqrt(self.squares(u - self.place))
-        a = self.strength
-        level = a * level
-        size = np.where(n > 0, (np.sqrt(level**2 + (a * n) ** 2) - level) / np.where(n > 0, n, 1.0), 0.0)
-        return np.asarray(np.where(n > 0, away / np.where(n > 0, n, 1.0), 0.0) * size)
-
-
-@dataclass(frozen=True)
 class Rounding:
-    """How far the interior point method has come in a round: each kind of kinks, their multipliers (d,), the level."""
+    """How far the interior point method has come in a round: the cones, and the target of the next step."""
 
-    kinks: tuple[Kinks, ...]
-    slopes: tuple[Array, ...]
-    tilt: Array
-    """The slope (d,) that walls add on both sides."""
-    level: float
-    ball: "BallRounding | None" = None
+    cones: tuple[Cone, ...]
+    target: float
+    wider: float = 1.0
+    """By how many times kinks are rounded off more than the reach of the newest direction asks for."""
+    part: float = 1.0
+    """How much of its last step the method could take."""
 
-    def bends(self, basis: Basis) -> "list[Bend]":
-        """What each kind of kinks looks like to Newton's method."""
-        pairs = zip(self.kinks, self.slopes, strict=True)
-        return [Bend.of(k, s, self.level * k.widths(basis.reach)) for k, s in pairs]
-
-    def answered(self, basis: Basis, u: Array) -> "Rounding":
-        """After a step to u: Newton's multipliers, kept inside, and a lower level."""
-        slopes = tuple(_towards(bend.kinks, bend.s, bend.slope(u)) for bend in self.bends(basis))
-        ball = None if self.ball is None else self.ball.answered(u, self.level)
-        return replace(self, slopes=slopes, level=max(_LESS * self.level, _LEAST_ROUNDED), ball=ball)
+    def answered(self, u: Array) -> "Rounding":
+        """After a step to u: Newton's points, kept inside, and a lower target."""
+        moves = [cone.newton(u, self.target) for cone in self.cones]
+        part = min(1.0, _NEAR * min(move.room for move in moves))
+        cones = tuple(move.taken(part) for move in moves)
+        left = float(np.mean(np.concatenate([cone.gap for cone in cones])))
+        sigma = max(_LESS, (1 - part) ** 2)
+        return replace(self, cones=cones, target=max(sigma * left, _LEAST_ROUNDED), part=part)
 
 
-@dataclass(frozen=True)
-class BallRounding:
-    """The wall |u| = radius as a kink of the norm: its strength, its multiplier, and how far the norm reaches."""
-
-    radius: float
-    strength: float
-    slope: float
-    reach: float
-
-    @staticmethod
-    def at(radius: float, y: Array, force: Array, reach: float) -> "BallRounding":
-        strength = _STEEPER * float(np.linalg.norm(force)) / 2
-        size = float(np.linalg.norm(y))
-        kink = Kinks(np.zeros(1), np.full(1, strength))
-        slope = float(kink.rounded(np.full(1, size - radius), np.full(1, _ROUNDED * reach))[0])
-        if size >= radius * (1 - 1e-9):
-            pressed = -float(force @ y) / max(size, 1e-300) - strength
-            slope = float(np.clip(pressed, -_INSIDE * strength, _INSIDE * strength))
-        return BallRounding(radius, strength, slope, reach)
-
-    @property
-    def _kink(self) -> Kinks:
-        return Kinks(np.zeros(1), np.full(1, self.strength))
-
-    def newton(self, u: Array, level: float) -> tuple[float, float]:
-        """The slope that Newton's method takes at u along the norm, and the curvature along it."""
-        s, away = np.full(1, self.slope), np.full(1, float(np.linalg.norm(u)) - self.radius)
-        bend = Bend.of(self._kink, s, np.full(1, level * self.reach))
-        return float(bend.slope(away)[0]), float(bend.turned(np.ones(1))[0])
-
-    def answered(self, u: Array, level: float) -> "BallRounding":
-        """With the multiplier after a step to u, kept inside."""
-        to = np.full(1, self.newton(u, level)[0])
-        return replace(self, slope=float(_towards(self._kink, np.full(1, self.slope), to)[0]))
-
-
-def _towards(kinks: Kinks, s: Array, to: Array) -> Array:
-    """From s to `to`, or as far as stays below the kinks' slopes."""
-    a = kinks.strength
-    n = np.sqrt(kinks.squares(to))
-    limit = a - (1 - _NEAR) * (a - np.sqrt(kinks.squares(s)))
-    return np.where(n > limit, to * (limit / np.where(n > 0, n, 1.0)), to)
-
-
-@dataclass(frozen=True)
-class Bend:
-    """Rounded kinks at multipliers s (d,), |s| < strength.
-
-    factor   (d,): (a^2 - |s|^2) / (2 mu), mu = strength * level; 0 where there is no kink
-    inner    (d,): 2 / (a^2 + |s|^2)
-    across   (d,): the curvature, where every weight is its own
-    """
-
-    kinks: Kinks
-    s: Array
-    factor: Array
-    inner: Array
-    across: Array
-
-    @staticmethod
-    def of(kinks: Kinks, s: Array, level: Array) -> "Bend":
-        """level (d,): by how much each kink is rounded off."""
-        a, n = kinks.strength, kinks.squares(s)
-        squares = a * a
-        room = np.maximum(squares - n, _SHUT * squares)
-        if kinks.everywhere:
-            factor, inner = room / (2 * a * level), 2 / (squares + n)
-        else:
-            there = a > 0
-            factor = np.where(there, room / np.where(there, 2 * a * level, 1.0), 0.0)
-            inner = np.where(there, 2 / np.where(there, squares + n, 1.0), 0.0)
-        return Bend(kinks, s, factor, inner, factor * (1 - inner * s * s))
-
-    def slope(self, u: Array) -> Array:
-        """The multipliers (d,) that Newton's method takes at u."""
-        f, away = self.factor, u - self.kinks.place
-        if self.kinks.everywhere:
-            return self.s + self.turned(away - self.s / f)
-        return self.s + self.turned(np.where(f > 0, away - self.s / np.where(f > 0, f, 1.0), 0.0))
-
-    def turned(self, v: Array) -> Array:
-        """The curvature times v (d,)."""
-        member = self.kinks.member
-        if member is None:
-            return self.across * v
-        along = np.bincount(member, weights=self.s * v)[member]
-        return np.asarray(self.factor * (v - self.inner * along * self.s))
-
-    def gram(self, rows: Array) -> Array:
-        """The same along the rows (k+1, d) on both sides."""
-        member = self.kinks.member
-        if member is None:
-            return np.asarray((rows * self.across) @ rows.T)
-        radial = np.zeros((len(rows), int(member.max()) + 1))
-        np.add.at(radial.T, member, (rows * (self.s * np.sqrt(self.factor * self.inner))).T)
-        return np.asarray((rows * self.factor) @ rows.T - radial @ radial.T)
-
-
-def started(penalty: Penalty, basis: Basis, pull: Array) -> Rounding:
+def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> Rounding:
     """At y.  pull is D^T g (d,): how hard weights are pressed."""
-    y, d = basis.y, basis.y.size
-    kinks: list[Kinks] = []
+    y, d, reach = basis.y, basis.y.size, wider * basis.reach
+    cones: list[Cone] = []
+    force = pull + penalty.ridge * y
+    left = -force
+    for a, member in _norms(penalty, d):
+        norms = _norms_at(a, member, y, left, reach)
+        cones.append(norms)
+        left = left - norms.s
+    steep = float((np.abs(force) / basis.sizes).max(initial=0.0)) * basis.sizes + penalty.l1
+    for wall, side in zip(penalty.bounds(d), (1.0, -1.0), strict=True):
+        if np.isfinite(wall).any():
+            cones.append(_walls_at(wall, side, y, left, np.maximum(steep, 1e-300), reach))
+    if np.isfinite(penalty.norm_bound):
+        reached = float(np.linalg.norm(reach)) / np.sqrt(d)
+        cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), 1e-300), reached))
+    return Rounding(tuple(cones), _ROUNDED, wider)
+
+
+def _norms(penalty: Penalty, d: int) -> Iterator[tuple[Array, npt.NDArray[np.intp] | None]]:
+    """The strengths of the norms of single weights and of groups, and who is in which group."""
     if penalty.l1 > 0:
-        kinks.append(Kinks(np.zeros(d), np.full(d, penalty.l1)))
+        yield np.full(d, penalty.l1), None
     groups = penalty.grouped
     if groups is not None:
-        kinks.append(Kinks(np.zeros(d), groups.weight[groups.member], groups.member))
-    force = pull + penalty.ridge * y
-    steep = _STEEPER * float((np.abs(force) / basis.sizes).max(initial=0.0)) * basis.sizes + penalty.l1
-    tilt = np.zeros(d)
-    for wall, side in zip(penalty.bounds(d), (-1.0, 1.0), strict=True):
-        there = np.isfinite(wall)
-        if there.any():
-            kinks.append(Kinks(np.where(there, wall, 0.0), np.where(there, steep / 2, 0.0)))
-            tilt = tilt + side * kinks[-1].strength
-    ball = None
-    if np.isfinite(penalty.norm_bound):
-        ball = BallRounding.at(penalty.norm_bound, y, force, float(np.linalg.norm(basis.reach)) / np.sqrt(d))
-    return Rounding(tuple(kinks), _multipliers(kinks, basis, -force - tilt), tilt, _ROUNDED, ball)
+        yield groups.weight, groups.member
 
 
-def _multipliers(kinks: Sequence[Kinks], basis: Basis, left: Array) -> tuple[Array, ...]:
-    """Of each kind of kinks at y: on one side its slope, rounded off; of those at rest, what is left to hold (d,)."""
-    resting = [k.squares(basis.y - k.place) == 0 for k in kinks]
-    slopes = [k.rounded(basis.y, _ROUNDED * k.widths(basis.reach)) for k in kinks]
-    left = left - sum(slopes, start=np.zeros_like(left))
-    for i, (k, rest) in enumerate(zip(kinks, resting, strict=True)):
-        pressed = np.where(rest, left, 0.0)
-        n = np.sqrt(k.squares(pressed))
-        held = pressed * np.minimum(1.0, _INSIDE * k.strength / np.where(n > 0, n, 1.0))
-        slopes[i] = np.where(rest, held, slopes[i])
-        left = left - np.where(rest, held, 0.0)
-    return tuple(slopes)
+def _norms_at(a: Array, member: npt.NDArray[np.intp] | None, y: Array, left: Array, reach: Array) -> Norms:
+    """Norms at y: on one side their slope, rounded off; of those at rest, what is left (d,) to hold."""
+    frame = Norms(a, a, member, y, a, y)
+    n = np.sqrt(frame.sums(y * y))
+    near = np.maximum(np.sqrt(frame.sums(reach**2) / frame.sums(np.ones_like(y))), _CLOSEST * n)
+    mu = 2 * _ROUNDED * a * near
+    safe = np.where(n > 0, n, 1.0)
+    size = (np.sqrt(mu**2 + (2 * a * n) ** 2) - mu) / (2 * safe)
+    held = np.sqrt(frame.sums(left * left))
+    hold = np.minimum(1.0, _INSIDE * a / np.where(held > 0, held, 1.0))
+    s = np.where(frame.each(n) > 0, y * frame.each(size / safe), left * frame.each(hold))
+    return Norms.at(a, a * near, member, s, mu)
 
 
-def modelled(penalty: Penalty, basis: Basis, u: Array, pull: Array, rounding: Rounding) -> Model:
-    """The parabola in c for Newton's method at u (d,)."""
-    rows, ridge = basis.rows, penalty.ridge
-    slope = ridge * u + rounding.tilt
-    k = ridge * (rows @ rows.T) if ridge > 0 else np.zeros((len(rows),) * 2)
-    away = basis.x - u
-    turned = ridge * away
-    for bend in rounding.bends(basis):
-        slope = slope + bend.slope(u)
-        turned = turned + bend.turned(away)
-        k = k + bend.gram(rows)
-    if rounding.ball is not None:
-        size = max(float(np.linalg.norm(u)), _LEAST_REACH * rounding.ball.radius)
-        push, steep = rounding.ball.newton(u, rounding.level)
-        push = max(push + rounding.ball.strength, 0.0)
-        unit, flat = u / size, push / size
-        along = rows @ unit
-        slope = slope + push * unit
-        turned = turned + flat * away + (steep - flat) * float(unit @ away) * unit
-        k = k + flat * (rows @ rows.T) + (steep - flat) * np.outer(along, along)
+def _walls_at(wall: Array, side: float, y: Array, left: Array, steep: Array, reach: Array) -> Walls:
+    """Walls at y (d,): at some distance, and of those that a weight rests at, what is left (d,) to hold."""
+    on = np.flatnonzero(np.isfinite(wall))
+    near = np.maximum(reach[on], _CLOSEST * np.abs(wall[on]))
+    far = np.maximum(side * (y - wall)[on], _ROUNDED * near)
+    unit = steep[on] * near
+    pressed = np.maximum(-side * left[on], 0.0) * (far <= _ROUNDED * near)
+    return Walls(y.size, on, wall[on], side, unit, far, np.maximum(_ROUNDED * unit / far, pressed))
+
+
+def _round_wall_at(radius: float, y: Array, press: float, reach: float) -> RoundWall:
+    """A ball at y (d,), from a point that lies inside by the reach."""
+    near = min(max(_ROUNDED * reach, _CLOSEST * radius), radius / 2)
+    size = max(float(np.linalg.norm(y)), 1e-300)
+    return RoundWall.at(radius, press * near / _ROUNDED, y * min(1.0, (radius - near) / size), press * near)
+
+
+def modelled(penalty: Penalty, basis: Basis, u: Array, rounding: Rounding) -> Model:
+    """The parabola in c for Newton's method, and the penalty at u (d,)."""
+    rows, ridge, away = basis.rows, penalty.ridge, basis.x - u
+    slope, turned, k = ridge * u, ridge * away, ridge * (rows @ rows.T)
+    for cone in rounding.cones:
+        p = cone.parabola(rounding.target)
+        slope = slope + p.h + p.bent(u)
+        turned = turned + p.bent(away)
+        k = k + p.gram(rows)
     value = penalty.value(u) + float(slope @ away) + float(turned @ away) / 2
     return Model(value, rows @ (slope + turned), k)
 
@@ -282,7 +159,7 @@ def described(penalty: Penalty, basis: Basis, pull: Array) -> tuple[Model, Round
         h = penalty.majoriser(x, np.zeros_like(x)).curvature
         return Model(penalty.value(x), rows @ penalty.gradient(x), (rows * h) @ rows.T), None
     rounding = started(penalty, basis, pull)
-    return modelled(penalty, basis, basis.y, pull, rounding), rounding
+    return modelled(penalty, basis, basis.y, rounding), rounding
 
 
 @dataclass(frozen=True)
@@ -297,8 +174,6 @@ class Landing:
 def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
     """As much of the step c as stays within bounds, up to rounding."""
     u = basis.point(c)
-    if penalty.feasible is None:
-        return Landing(1.0, 1.0, u)
     low, high = penalty.bounds(u.size)
     slack = _BEYOND * basis.reach + _CANCELLED * (np.abs(c) @ np.abs(basis.rows) + np.abs(basis.x))
     nearest = np.clip(u, low, high)
@@ -315,10 +190,11 @@ def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
 def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Rounding) -> tuple[Answer, Rounding]:
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
     end, u = landed(penalty, basis, c), basis.point(c)
-    rounding = rounding.answered(basis, u)
-    return Answer(
-        end.fraction, end.scale, penalty.value(end.point), modelled(penalty, basis, u, pull, rounding)
-    ), rounding
+    wider, rounding = rounding.wider, rounding.answered(u)
+    far = float((np.abs(u - basis.y) / basis.reach).max(initial=0.0))
+    if rounding.part < _BLOCKED and far > _FURTHER * wider:
+        rounding = started(penalty, basis, pull, min(far, _WIDER * wider))
+    return Answer(end.fraction, end.scale, penalty.value(end.point), modelled(penalty, basis, u, rounding)), rounding
 
 
-__all__ = ["Basis", "Kinks", "Rounding", "answer", "described", "landed"]
+__all__ = ["Basis", "Rounding", "answer", "described", "landed"]

@@ -22,8 +22,8 @@ from plait.methods.subspace.messages import Answer, Description, Model
 from plait.methods.subspace.span import Minimum, Point, Products, Valley, equal_ones, moved_scores
 from plait.problem.row_blocks import vector_by_parts
 
-QUESTIONS = 12  # in a round; each costs a latency, and most rounds need two or three
-LEAST = 3  # questions: before that kinks are rounded off too much to tell what a step is worth
+QUESTIONS = 16  # in a round; each costs a latency, and most rounds need five to eight
+LEAST = 5  # questions: before that kinks are rounded off too much to tell what a step is worth
 _ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
 _TRUST = 0.01  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
 _MORE = 0.05  # of what has been gained: what another question must promise

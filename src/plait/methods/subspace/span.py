@@ -354,6 +354,8 @@ def moved_scores(task: Task, z: Array, moved: Array, length: float = 1.0) -> Arr
 
 def _free_step(gradient: Array, hessian: Array) -> Array:
     """The Newton step, in coordinates in which every vector has the same size."""
+    if not gradient.size:  # every vector was rounding
+        return gradient
     size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale = np.where(size > 0, size, 1.0)
     scaled = hessian / (scale[:, None] * scale)

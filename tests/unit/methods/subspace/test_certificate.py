@@ -84,6 +84,16 @@ def test_lasso_with_more_columns_than_rows_ends() -> None:
     assert fit.objective == pytest.approx(best, rel=1e-6)
 
 
+def test_sparse_squared_hinge_with_more_columns_than_rows_at_every_party_does_not_stall() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(24, 75))
+    y = np.where(x[:, :6].sum(axis=1) + rng.normal(size=24) > 0, 1.0, -1.0)
+    parts = np.array_split(x, 3, axis=1)
+    fit = plait.fit(parts, y, loss=plait.SquaredHinge(), penalty=plait.L1(1e-3), fit_intercept=False)
+    best = best_of(parts, y, [Terms(l1=1e-3)] * 3, False, "SquaredHinge")
+    assert fit.objective == pytest.approx(best, rel=1e-6)
+
+
 def test_a_far_target_is_reached() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 6))

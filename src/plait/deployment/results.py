@@ -15,7 +15,7 @@ from plait.training.private_pass import Conducted
 
 _MOST_ROUNDS_TOLD = 2000  # rounds of the history that parties are sent: more points than a picture is wide
 
-_MOST_MEASURED = 1 << 21  # rows: more give the same four digits, and measuring sorts them in memory
+_MOST_MEASURED = 1 << 19  # rows: more give the same three digits, and measuring sorts them in memory
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,8 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", [*POINTS.values()][1:2], ids=[*POINTS][1:2])
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
 def test_a_killed_program_goes_on(jobs: JobMaker, point: tuple[str, str, str, int]) -> None:
     name, function, when, count = point
     job = blind(jobs)
@@ -133,12 +134,6 @@ def test_a_killed_program_goes_on(jobs: JobMaker, point: tuple[str, str, str, in
     start(job, name)
     assert [job.wait(each) for each in NAMES] == [0, 0, 0], [job.log(each) for each in NAMES]
     check(job)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
-def test_a_program_killed_elsewhere_goes_on(jobs: JobMaker, point: tuple[str, str, str, int]) -> None:
-    test_a_killed_program_goes_on(jobs, point)
 
 
 def test_owners_with_other_rows_refuse_before_anything_is_sent(jobs: JobMaker) -> None:

@@ -103,7 +103,7 @@ def parsing(what: str) -> Iterator[None]:
             warnings.simplefilter("ignore", CryptographyDeprecationWarning)  # it is about others' certificates
             yield
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
-        raise CertificateError(f"{what} must be one that plait can read. Found: {plain(str(error), 200)}.") from error
+        raise CertificateError(f"{what} must be PEM that plait can read. Found: {plain(str(error), 200)}.") from error
 
 
 def parse_certificate(data: bytes, what: str) -> x509.Certificate:

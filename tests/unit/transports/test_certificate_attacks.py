@@ -199,6 +199,6 @@ def test_a_request_of_a_foreign_key_is_refused_and_nothing_is_signed(bank: Folde
     curve = bytes([0x06, 0x08, 0x2A, 0x86, 0x48])  # how the name of the curve begins
     unknown = base64.b64decode(b"".join(lines)).replace(curve, curve[:2] + b"***")
     (tmp_path / "broken.csr").write_bytes(b"\n".join([first, base64.b64encode(unknown), last, b""]))
-    with pytest.raises(CertificateError, match="must be one that plait can read"):
+    with pytest.raises(CertificateError, match="must be PEM that plait can read"):
         certificate_authority.sign_request(bank, tmp_path / "broken.csr")
     assert not bank.issued("shop")

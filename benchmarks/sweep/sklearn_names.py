@@ -21,7 +21,7 @@ import plait
 _PARTIES = 3
 _SECONDS = 20  # for one test
 _DIRECT = ("svd", "cholesky")  # solvers of scikit-learn's that know no tolerance: tests take their answers for exact
-_EXACT = 1e-14  # relative gap
+_EXACT, _VERTEX = 1e-16, 1e-9  # relative gaps: below rounding; of a linear programme, which ends at a corner
 _FEW = range(10)  # iterations: so few, and a test means to stop a solver early
 _touched: set[str] = set()
 _current = ""
@@ -39,15 +39,16 @@ def _total(weights: Any, rows: int) -> float:
 
 def _train(model: Any, vertical: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     """Fit the plait estimator and take over what it found."""
-    if getattr(model, "precompute", False) is not False:
-        raise Lacking("precompute")
+    if np.ndim(getattr(model, "precompute", False)):
+        raise Lacking("a Gram matrix instead of the table")
     if getattr(model, "max_iter", None) == 0:
         raise Lacking("a model before its first round")
     width = np.shape(X)[1] if len(np.shape(X)) == 2 else 1
     vertical.set_params(parties=min(_PARTIES, max(width, 1)), warm_start=getattr(model, "warm_start", False))
-    if getattr(model, "tol", None):
-        exact = getattr(model, "solver_", "") in _DIRECT
-        vertical.set_params(tol=min(model.tol, vertical.tol, _EXACT if exact else np.inf))
+    # scikit-learn's tolerances are of weights and slopes; the gap, plait's, goes with their square.
+    tolerance = getattr(model, "tol", _VERTEX**0.5) ** 2
+    exact = getattr(model, "solver_", "") in _DIRECT or tolerance == 0
+    vertical.set_params(tol=min(vertical.tol, _EXACT if exact else max(tolerance, _EXACT)))
     if getattr(model, "max_iter", None) in _FEW:  # where a test wants a run that is cut short
         vertical.set_params(max_iter=model.max_iter)
     for name in ("coef_", "intercept_") if vertical.warm_start else ():

@@ -35,8 +35,10 @@ OTHERS = {
         "test_enet_nonfinite_params test_enet_coordinate_descent_raises_convergence "
         "test_sparse_enet_coordinate_descent test_error_interior_point_future test_linalg_warning_with_newton_solver "
         "test_linearsvc_parameters test_linear_svm_convergence_warnings test_lasso_alpha_warning "
-        "test_overridden_gram_matrix test_ridge_positive_error_test test_n_iter test_warm_start_convergence"
+        "test_overridden_gram_matrix test_ridge_positive_error_test test_n_iter test_warm_start_convergence "
+        "test_warm_start"  # five passes of coordinate descent and five more are ten
     ),
+    "the lower bound of scikit-learn's own certificate, of which there are many": "test_lasso_dual_gap",
     "a warning about options of scikit-learn's that are on their way out or exclude one another": (
         "test_penalty_none test_penalty_deprecated test_l1_ratio_None_deprecated test_l1_ratio_non_elasticnet "
         "test_lr_penalty_l1ratio_incompatible test_logisticregression_warns_with_n_jobs "

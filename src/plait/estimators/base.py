@@ -16,8 +16,10 @@ from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
 from plait.errors import DataTypeError, InputError, SettingError
+from plait.estimators.equal_rows import SMALL, merge_equal_rows
 from plait.estimators.nested_options import NestedOptions
 from plait.methods.base import Method
+from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy, check_covered
 from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
@@ -28,7 +30,6 @@ from plait.training.fit_result import Coefficient, Fit
 from plait.training.loop import Observer
 from plait.training.stopping import Stopping
 
-_SMALL = 1 << 20  # numbers, 8 MB: as many take less time than a sparse table's bookkeeping
 Parties: TypeAlias = Mapping[str, Any] | int | None
 PenaltyLike: TypeAlias = Penalty | str | Mapping[str, Penalty | str] | Sequence[Penalty | str]
 Parts: TypeAlias = Mapping[str, Part]
@@ -86,12 +87,10 @@ class Vertical(NestedOptions):
         self, parts: Parts, labels: Sequence[Array], loss: Loss, weights: Any, policies: Sequence[Policy]
     ) -> list[Fit]:
         """One run for each of the labels (N,).  A row without weight counts for nothing, as if it were not there."""
-        if weights is not None and not any(_protects(policy, parts) for policy in policies):
-            weights = read_weights(weights, labels[0].size)
-            counts = weights > 0
-            if not counts.all():
-                parts = {name: Part(name, p.matrix[counts], p.columns) for name, p in parts.items()}
-                labels, weights = [y[counts] for y in labels], weights[counts]
+        if not any(_protects(policy, parts) for policy in policies):  # there rows keep their places
+            parts, labels, weights = _counting(parts, labels, weights)
+            if self.method == AUTO:  # who names a method wants to see what it does with the rows
+                parts, labels, weights = merge_equal_rows(parts, labels, weights)
         earlier = self._earlier(len(labels))
         jobs = zip(labels, policies, earlier, strict=True)
         return [self._train_one(parts, y, loss, weights, policy, start) for y, policy, start in jobs]
@@ -224,10 +223,22 @@ def _protects(policy: Policy, parts: Parts) -> bool:
     return policy.labels is not None or any(m.protects for m in policy.mechanisms(tuple(parts)).values())
 
 
+def _counting(parts: Parts, labels: Sequence[Array], weights: Any) -> tuple[Parts, Sequence[Array], Array | None]:
+    """The rows that have a weight, and the weights as an array (N,); None for equal ones."""
+    if weights is None:
+        return parts, labels, None
+    counts = read_weights(weights, labels[0].size) > 0
+    given = np.broadcast_to(np.asarray(weights, dtype=np.float64), counts.shape)
+    if counts.all():
+        return parts, labels, given
+    kept = {name: Part(name, p.matrix[counts], p.columns) for name, p in parts.items()}
+    return kept, [y[counts] for y in labels], given[counts]
+
+
 def _laid_out(part: Part) -> Part:
     """A small part, sparse or not, as a dense one row by row: so equal tables have equal models, to the last digit."""
     matrix = part.matrix
-    if matrix.shape[0] * matrix.shape[1] > _SMALL:
+    if matrix.shape[0] * matrix.shape[1] > SMALL:
         return part
     dense = matrix.toarray() if sp.issparse(matrix) else matrix
     return Part(part.name, np.ascontiguousarray(dense), part.columns)

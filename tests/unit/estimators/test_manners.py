@@ -151,6 +151,25 @@ def test_a_row_without_weight_is_as_good_as_absent(model: Any, y: Any) -> None:
 
 
 @each_model
+def test_a_row_of_twice_the_weight_is_two_rows_to_the_last_digit(model: Any, y: Any) -> None:
+    counts = RNG.integers(0, 4, 60)
+    order = RNG.permutation(60)
+    weighted = clone(model).fit(X[order], y[order], sample_weight=counts[order])
+    repeated = clone(model).fit(X.repeat(counts, axis=0), y.repeat(counts))
+    np.testing.assert_array_equal(weighted.coef_, repeated.coef_)
+    np.testing.assert_array_equal(weighted.intercept_, repeated.intercept_)
+
+
+@pytest.mark.parametrize("loss", ["pinball", "cauchy"])
+def test_weights_count_before_round_1(loss: str) -> None:
+    counts = RNG.integers(1, 4, 60)
+    halves = [X[:, :3], X[:, 3:]]
+    weighted = plait.fit(halves, Y, loss=loss, sample_weight=counts)
+    repeated = plait.fit([h.repeat(counts, axis=0) for h in halves], Y.repeat(counts), loss=loss)
+    assert weighted.history[0].objective == pytest.approx(repeated.history[0].objective, rel=1e-9)
+
+
+@each_model
 def test_one_weight_for_all_rows_counts_them_alike(model: Any, y: Any) -> None:
     plain, scalar = clone(model).fit(X, y), clone(model).fit(X, y, sample_weight=7.0)
     np.testing.assert_allclose(plain.coef_, scalar.coef_, rtol=1e-6, atol=1e-8)
@@ -163,6 +182,29 @@ def test_a_constant_target_is_the_intercept(loss: str, value: float) -> None:
         pytest.skip("the logarithm of no events is minus infinity")
     model = plait.VerticalRegression(2, loss=loss, alpha=0.1).fit(X, np.full(60, value))
     np.testing.assert_allclose(model.predict(X), value, atol=1e-3)
+
+
+def test_penalties_of_no_strength_are_none() -> None:
+    tight = plait.Stopping(tol=1e-14)
+    none = plait.fit([X], Y, loss="squared", penalty="none", stopping=tight)
+    for penalty in (plait.L1(0.0), plait.L1(0.0) + plait.L2(0.0), 0 * plait.L1(0.1)):
+        assert penalty.smooth
+        same = plait.fit([X], Y, loss="squared", penalty=penalty, stopping=tight)
+        assert same.coefficients() == none.coefficients()
+
+
+def test_a_weight_that_goes_to_zero_is_zero() -> None:
+    rng = np.random.RandomState(42)
+    table, targets = rng.rand(10, 5), rng.rand(10)
+    weights = rng.uniform(low=0.01, high=2, size=10)
+    penalty = plait.L1(0.005) + plait.L2(0.005)
+    for scale in (1.0, np.pi):
+        model = plait.VerticalRegression(3, penalty=penalty, fit_intercept=False, tol=1e-12)
+        found = model.fit(table, targets, sample_weight=scale * weights).coef_
+        theirs = ElasticNet(alpha=0.01, fit_intercept=False, tol=1e-14, max_iter=100_000)
+        expected = theirs.fit(table, targets, sample_weight=weights).coef_
+        np.testing.assert_array_equal(found == 0, expected == 0)
+        np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 def test_one_class_is_still_refused() -> None:

@@ -30,7 +30,8 @@ _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
 _MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
-_SMALL_WEIGHT = 1e-2  # of the largest weight, in units of its column: a model may be closed without such ones
+_SMALL_WEIGHT = 1e-2  # of the largest weight or step, in units of its column: a model may be closed without such ones
+_NO_WEIGHT = 1e-15  # of the same: what is left of a weight that went to zero
 _INVISIBLE = 1e-15  # of the largest column's curvature: a ridge below it changes no digit, and counts as none
 _DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
 _SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
@@ -133,7 +134,8 @@ class SubspaceParty(PartySide):
             others = last(self._others(state, orders), 0)
             y = proximal_step(self.block.features, penalty, x, pull, w, others)
             size = np.abs(x) * self.sizes
-            x = np.where((y == 0) & (size <= _SMALL_WEIGHT * float(size.max(initial=0.0))), 0.0, x)
+            largest = float((np.abs(np.vstack([x, state.steps])) * self.sizes).max(initial=0.0))
+            x = np.where(((y == 0) & (size <= _SMALL_WEIGHT * largest)) | (size <= _NO_WEIGHT * largest), 0.0, x)
         return x if penalty.feasible is None else penalty.feasible.project(x)
 
     def shown(self, state: SubspacePartyState) -> int:

@@ -20,6 +20,7 @@ from plait._types import Array
 from plait.methods.admm.z_update import increasing_root
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
+from plait.problem.losses.base import weighted_median
 from plait.problem.row_blocks import by_parts
 
 _STEPS, _HALVINGS, _DOUBLINGS = 50, 40, 40  # Newton steps, and halvings and doublings of one: more gain nothing
@@ -230,7 +231,7 @@ def minimise_over_span(
 def best_shift(task: Task, z: Array) -> float:
     """The number b that minimises the mean loss at z + b, found between two ends where its slope changes sign."""
     if not task.loss.convex:
-        starts = [0.0, float(np.median(task.labels - z))]
+        starts = [0.0, weighted_median(task.labels - z, task.weights)]
         ones, none = Images((equal_ones(z.size),), z.size, task.workspace), np.zeros(1)
         ends = [
             (start, minimise_over_span(task, Point.at(task, z + start), ones, none, np.zeros((1, 1))))

@@ -100,3 +100,10 @@ def between_kinks(gradient: Array, at_kink: npt.NDArray[np.bool_]) -> Seen:
 def need_positive(what: str, value: float) -> None:
     if not (np.isfinite(value) and value > 0):
         raise SettingError(f"{what} must be positive and finite. Found {value}.")
+
+
+def weighted_median(y: Array, weights: Array | None) -> float:
+    """The least label that half of the weight does not exceed."""
+    order = np.argsort(y)
+    below = np.cumsum(np.ones(y.size) if weights is None else weights[order])
+    return float(y[order[np.searchsorted(below, below[-1] / 2)]])

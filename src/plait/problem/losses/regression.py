@@ -8,7 +8,7 @@ import numpy as np
 from plait._checks import need_types
 from plait._types import Array
 from plait.errors import SettingError
-from plait.problem.losses.base import KINK_ROUNDING, Loss, Seen, between_kinks, need_positive
+from plait.problem.losses.base import KINK_ROUNDING, Loss, Seen, between_kinks, need_positive, weighted_median
 from plait.problem.scalar_roots import cauchy_hessian, cauchy_root, half_log
 
 
@@ -127,7 +127,7 @@ class Pinball(Loss):
 
     def stiffness(self, y: Array, weights: Array | None = None) -> float:
         """A kink has no curvature of its own; the labels' spread sets the scale of the scores."""
-        spread = float(np.average(np.abs(y - _middle(y, weights)), weights=weights))
+        spread = float(np.average(np.abs(y - weighted_median(y, weights)), weights=weights))
         return 1.0 / spread if spread > 0 else 1.0
 
 
@@ -172,10 +172,3 @@ class Cauchy(Loss):
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         step = np.broadcast_to(np.asarray(step, dtype=np.float64), np.shape(v))
         return y + self.scale * cauchy_root((v - y) / self.scale, step)
-
-
-def _middle(y: Array, weights: Array | None) -> float:
-    """The least label that half of the weight does not exceed."""
-    order = np.argsort(y)
-    below = np.cumsum(np.ones(y.size) if weights is None else weights[order])
-    return float(y[order[np.searchsorted(below, below[-1] / 2)]])

@@ -157,7 +157,7 @@ class Shape(Penalty, ABC):
     is_convex: ClassVar[bool] = True
 
     @property
-    def shape(self) -> "Shape":
+    def shape(self) -> "Shape | None":
         return self
 
     @property

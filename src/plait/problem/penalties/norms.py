@@ -60,6 +60,10 @@ class L1(Shape):
         need_non_negative("L1(alpha)", self.alpha)
 
     @property
+    def shape(self) -> Shape | None:
+        return self if self.alpha > 0 else None  # of no strength it has no kinks either
+
+    @property
     def l1(self) -> float:
         return float(self.alpha)
 

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 import plait
 
 _PARTIES = 3
-_SECONDS = 20  # for one test
+_SECONDS = 20  # of processor time, for one test
 _DIRECT = ("svd", "cholesky")  # solvers of scikit-learn's that know no tolerance: tests take their answers for exact
 _EXACT, _VERTEX = 1e-16, 1e-9  # relative gaps: below rounding; of a linear programme, which ends at a corner
 _FEW = range(10)  # iterations: so few, and a test means to stop a solver early
@@ -180,12 +180,12 @@ def pytest_runtest_call(item: Any) -> Any:
     def ring(*_: object) -> None:
         raise TimeoutError(f"not done in {_SECONDS} s")
 
-    signal.signal(signal.SIGALRM, ring)
-    signal.alarm(_SECONDS)
+    signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, _SECONDS)
     try:
         return (yield)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,6 +26,7 @@ from plait.problem.losses import Envelope, Loss
 from plait.problem.penalties import Penalty
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
+_GROWTH_ROUNDED = 5.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
 """Of the gap that the envelope leaves: a round that gains less ends its turn, with a proof and without one."""
 _PROVED = 5.0  # times that gap: a dual point that proves so much shows that the envelope is minimised well enough
@@ -133,7 +134,8 @@ class AugmentedCoordinator(CoordinatorSide):
         left = after.measured.objective - lower
         # Moved too early, the envelope becomes ever steeper around a point that is not its minimum.
         proved = state.measured.objective - inner.bounds.supposed <= _PROVED * left
-        settled = fell <= (_INNER if proved else _NO_MORE) * left
+        # The slopes of short numbers prove little.
+        settled = fell <= (_INNER if proved or inner.coarse else _NO_MORE) * left
         return (self._moved(after) if settled else after), complete
 
     def _measured(self, state: AugmentedState, inner: Measured) -> AugmentedState:
@@ -147,7 +149,8 @@ class AugmentedCoordinator(CoordinatorSide):
         """u <- u + z - s, with a larger rho."""
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
-        rho = min(_GROWTH * state.rho, _MOST_GROWTH * self.first_rho)
+        growth = _GROWTH_ROUNDED if state.inner.coarse else _GROWTH
+        rho = min(growth * state.rho, _MOST_GROWTH * self.first_rho)
         u = (state.u + z - old.copy(z, task.labels)) * (state.rho / rho)
         new = Envelope(task.loss, rho, u)
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))

@@ -18,7 +18,7 @@ from plait.methods.subspace.messages import StepProposal
 from plait.problem.losses import Seen
 from plait.problem.row_blocks import by_parts, vector_by_parts
 
-_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-8  # of the mean curvature; of a kink's own: the least that a sample counts
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a sample counts
 _ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
 
 
@@ -100,7 +100,7 @@ class OpenGradient:
         mean = float(self.block.weights @ curvature)
         if mean == 0:  # flat everywhere: a unit of curvature keeps the step finite
             return orders.stiffness * self.block.weights
-        floor = _CURVATURE_FLOOR * mean if self.block.loss.smooth else _KINK_FLOOR
+        floor = max(_CURVATURE_FLOOR * mean, 0.0 if self.block.loss.smooth else _KINK_FLOOR)
 
         def weigh(rows: slice) -> Array:
             return np.asarray(orders.stiffness * self.block.weights[rows] * np.maximum(curvature[rows], floor))

@@ -16,13 +16,13 @@ from typing import Any
 from plait._names import check_name, is_hex
 from plait.alignment.ids import NOT_RULES, AlignmentOptions
 from plait.data.preparation import PrepareOptions
+from plait.deployment.job_protection import blind_protection, check_scoring, protected_method, read_policy
 from plait.deployment.job_settings import (
     JOB_SECTIONS,
     RENAMED,
     BlindOptions,
     CoordinatorSpec,
     ModelOptions,
-    PolicyOptions,
     RunOptions,
     ScoringOptions,
 )
@@ -35,27 +35,22 @@ from plait.deployment.party_settings import (
     TrustOptions,
 )
 from plait.deployment.registry import (
-    LABEL_MECHANISMS,
     LOSSES,
-    MECHANISMS,
     build,
     choose,
     method,
+    need_keys,
     penalty,
     read_protection,
 )
 from plait.deployment.run_folder import COORDINATOR
-from plait.errors import ConfigError, SettingError
+from plait.errors import ConfigError
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
-from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.protection.modes import Protection
-from plait.protection.secure_sums import check_outside
-from plait.training.blind_shield import check_blind
-from plait.training.protected import protected_form, summed_groups
 from plait.training.stopping import Stopping
 from plait.transports.tls import bare
 
@@ -149,7 +144,7 @@ def read_job(path: Path) -> Job:
     """A job from its file."""
     table = _read(path, "a job file")
     where = path.name
-    _need_keys(table, where, ("format", "name", "parties", "protection", "method", "fingerprints", *JOB_SECTIONS))
+    need_keys(table, where, ("format", "name", "parties", "protection", "method", "fingerprints", *JOB_SECTIONS))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
     parties = _names(table, where)
@@ -157,13 +152,13 @@ def read_job(path: Path) -> Job:
     model, stopping, run = given["model"], given["stopping"], given["run"]
     penalties = _penalties(model, parties, f"{where}: model")
     loss = choose(LOSSES, model.loss, f"{where}: model.loss")
-    policy = _policy(given["privacy"], parties, loss, stopping, f"{where}: privacy")
+    policy = read_policy(given["privacy"], parties, loss, stopping, f"{where}: privacy")
     if policy.private and run.precision != "float64":
         raise ConfigError(f'{where}: a private run needs run.precision = "float64". Found {run.precision!r}.')
     name = check_name(str(table.get("name", path.stem)))
     protection = read_protection(table.get("protection"), f"{where}: protection")
     if protection is not None and protection.mode == "blind":
-        protection = _blind(protection, given, parties, loss, penalties, where)
+        protection = blind_protection(protection, given, parties, loss, penalties, where)
     elif "blind" in given:
         raise ConfigError(f'{where}: the section [blind] goes with protection = "blind". Found another. Change one.')
     chosen = method(table.get("method", AUTO), policy, loss, penalties, f"{where}: method")
@@ -174,7 +169,7 @@ def read_job(path: Path) -> Job:
         penalties=penalties,
         loss=loss,
         intercept=model.fit_intercept,
-        method=_protected(chosen, protection, given["coordinator"].name, parties, policy, run, where),
+        method=protected_method(chosen, protection, given["coordinator"].name, parties, policy, run, where),
         protection=protection,
         blind=given.get("blind"),
         stopping=stopping,
@@ -184,7 +179,7 @@ def read_job(path: Path) -> Job:
         settings=table,
         alignment=given.get("alignment"),
         fingerprints=_fingerprints(table, (*parties, given["coordinator"].name), where),
-        scoring=_scoring(given["scoring"], given.get("alignment"), policy, protection, f"{where}: scoring"),
+        scoring=check_scoring(given["scoring"], given.get("alignment"), policy, protection, f"{where}: scoring"),
         digest=_digest(table),
         model_digest=_digest(_without_limits(table), "scoring", "fingerprints"),
     )
@@ -195,7 +190,7 @@ def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile
     path = job_path.with_name(f"{check_name(name)}.toml") if path is None else path
     table = _read(path, f"the party file of {name!r}")
     where = path.name
-    _need_keys(table, where, (*PARTY_SECTIONS, "runs"))
+    need_keys(table, where, (*PARTY_SECTIONS, "runs"))
     if "data" not in table:
         raise ConfigError(f"{where} must have a [data] section. Found none. Say at least where the file is.")
     built = {key: build(kind, table[key], f"{where}: {key}") for key, kind in PARTY_SECTIONS.items() if key in table}
@@ -233,14 +228,6 @@ def _section(table: dict[str, Any], key: str, where: str) -> Any:
     return build(JOB_SECTIONS[key], given, f"{where}: {key}")
 
 
-def _need_keys(table: Any, where: str, known: tuple[str, ...]) -> None:
-    if not isinstance(table, dict):
-        raise ConfigError(f"{where} must be a table. Found {table!r}.")
-    unknown = sorted(set(table) - set(known))
-    if unknown:
-        raise ConfigError(f"{where} knows {', '.join(known)}. Found {', '.join(unknown)}.")
-
-
 def _names(table: dict[str, Any], where: str) -> tuple[str, ...]:
     names = table.get("parties")
     if not isinstance(names, list) or not names or len(set(map(str, names))) != len(names):
@@ -251,7 +238,7 @@ def _names(table: dict[str, Any], where: str) -> tuple[str, ...]:
 def _fingerprints(table: dict[str, Any], names: tuple[str, ...], where: str) -> dict[str, str]:
     """The fingerprints that are pinned, by name, as `plait cert show` prints them."""
     found = table.get("fingerprints", {})
-    _need_keys(found, f"{where}: fingerprints", names)
+    need_keys(found, f"{where}: fingerprints", names)
     for name, text in found.items():
         if not isinstance(text, str) or not is_hex(bare(text), FINGERPRINT_BYTES):
             raise ConfigError(
@@ -264,105 +251,8 @@ def _fingerprints(table: dict[str, Any], names: tuple[str, ...], where: str) -> 
 def _penalties(model: ModelOptions, parties: tuple[str, ...], where: str) -> dict[str, Penalty]:
     """One penalty per party: model.penalties.NAME, else model.penalty."""
     common, own = penalty(model.penalty, f"{where}.penalty"), model.penalties
-    _need_keys(own, f"{where}.penalties", parties)
+    need_keys(own, f"{where}.penalties", parties)
     return {name: penalty(own[name], f"{where}.penalties.{name}") if name in own else common for name in parties}
-
-
-def _protected(
-    method: Method,
-    protection: Protection | None,
-    label_party: str,
-    parties: tuple[str, ...],
-    policy: Policy,
-    run: RunOptions,
-    where: str,
-) -> Method:
-    """The method as it runs under this protection."""
-    if protection is None:
-        return method
-    if policy.private or run.precision != "float64":
-        raise ConfigError(
-            f'{where}: protection goes with no [privacy] and run.precision = "float64" so far. Found one of them. Set '
-            'protection = "plain", or leave it out.'
-        )
-    try:
-        if protection.mode == "sums":
-            for group in summed_groups(protection, parties):
-                check_outside({name: name for name in group}, label_party)
-        return protected_form(method, protection, parties)
-    except SettingError as error:
-        raise ConfigError(f"{where}: {error}") from error
-
-
-def _blind(
-    protection: Protection,
-    given: Mapping[str, Any],
-    parties: tuple[str, ...],
-    loss: Loss,
-    penalties: Mapping[str, Penalty],
-    where: str,
-) -> Protection:
-    """The protection of a job whose coordinator is a blind machine."""
-    options, machine, model = given.get("blind"), given["coordinator"].name, given["model"]
-    if options is None or options.label_party not in parties or machine in parties:
-        raise ConfigError(
-            f'{where}: protection = "blind" must have a coordinator that is no party, and a section [blind] whose '
-            f"label_party is one. Found the coordinator {machine!r} and the parties {', '.join(parties)}."
-        )
-    if "alignment" in given:
-        raise ConfigError(
-            f"{where}: a blind machine must get the same rows from both parties, in the same order. Found [alignment]. "
-            "Align the files with another job first (`plait align`), and leave it out here."
-        )
-    try:
-        check_blind(parties, loss, penalties, model.weighted, model.fit_intercept)
-    except SettingError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    return replace(protection, label_party=options.label_party)
-
-
-def _policy(options: PolicyOptions, parties: tuple[str, ...], loss: Loss, stopping: Stopping, where: str) -> Policy:
-    """Who protects what; parties that the section does not name protect nothing."""
-    _need_keys(options.parties, f"{where}.parties", parties)
-    named = {name: choose(MECHANISMS, own, f"{where}.parties.{name}") for name, own in options.parties.items()}
-    policy = Policy(
-        {name: named.get(name, NoPrivacy()) for name in parties},
-        labels=None if options.labels is None else choose(LABEL_MECHANISMS, options.labels, f"{where}.labels"),
-        offset=options.offset,
-        disjoint=options.disjoint,
-    )
-    try:
-        policy.mechanisms(parties)
-        policy.loss_of_targets(loss)
-    except SettingError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    if named and stopping.max_seconds is not None:
-        raise ConfigError(f"{where}: a private run ends by its rounds. Found stopping.max_seconds. Leave it out.")
-    return policy
-
-
-def _scoring(
-    options: ScoringOptions,
-    alignment: AlignmentOptions | None,
-    policy: Policy,
-    protection: Protection | None,
-    where: str,
-) -> ScoringOptions:
-    if options.address and (protection is None or protection.mode != "blind"):
-        raise ConfigError(f'{where}.address goes with protection = "blind". Found another. Leave it out.')
-    if options.join == "private" and alignment is None:
-        raise ConfigError(f'{where}.join = "private" needs the rules by which ids are compared. Add [alignment].')
-    if options.missing == "mean" and policy.private:
-        raise ConfigError(
-            f'{where}.missing = "mean" shows the mean part of a party, which no mechanism protects. Found a private '
-            'job. Set missing = "leave out".'
-        )
-    if options.missing == "mean" and protection is not None and protection.mode == "sums":
-        raise ConfigError(
-            f'{where}.missing = "mean" would show the part of one party where the others lack the row. Found it with '
-            'protection = "sums". Set missing = "leave out" or "refuse".'
-        )
-    return options
 
 
 def _digest(table: dict[str, Any], *without: str) -> str:

@@ -158,3 +158,12 @@ def convert(value: Any, hint: Any, where: str) -> Any:
 
 
 _WORDS: Mapping[Any, str] = {float: "a number", int: "a whole number", str: "text in quotes", bool: "true or false"}
+
+
+def need_keys(table: Any, where: str, known: tuple[str, ...]) -> None:
+    """ConfigError unless a table has no other keys than those that are known."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table. Found {table!r}.")
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise ConfigError(f"{where} knows {', '.join(known)}. Found {', '.join(unknown)}.")

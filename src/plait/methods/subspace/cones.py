@@ -28,7 +28,7 @@ _INSIDE = 1e-30  # of squares: what rounding must leave between a point and the 
 
 
 @dataclass(frozen=True)
-class Parabola:
+class KinkParabola:
     """The slope h + H u (d,) of kinks that are rounded off:  H = diag(weight) + sign r r^T, group by group."""
 
     h: Array
@@ -113,11 +113,11 @@ class Norms:
     def _scaling(self) -> _Scaling:
         return _scaled(self.tau, self.v, self.a, self.s, self.sums, self.each)
 
-    def parabola(self, target: float) -> Parabola:
+    def parabola(self, target: float) -> KinkParabola:
         w = self._scaling()
         size = 1 / self.each(w.eta)
         flat = self.each(np.sqrt(2 / (1 + 2 * self.sums(w.w1 * w.w1)) / w.eta)) * w.w1
-        found = Parabola(self.s, size, flat, -1.0, self.member)
+        found = KinkParabola(self.s, size, flat, -1.0, self.member)
         return replace(found, h=self.s - found.bent(self.each(target * self.unit / w.room) * self.s))
 
     def newton(self, u: Array, target: float) -> Move:
@@ -173,11 +173,11 @@ class RoundWall:
         pull = 2 * float(w.w0[0]) / (2 * float(w.w0[0]) ** 2 - 1)
         return mu * self.s - pull * lacks * w.w1, lacks
 
-    def parabola(self, target: float) -> Parabola:
+    def parabola(self, target: float) -> KinkParabola:
         w = self._scaling()
         size = np.full(self.s.size, 1 / float(w.eta[0]))
         steep = np.sqrt(2 / float(w.eta[0])) * w.w1
-        found = Parabola(self.s, size, steep, 1.0, np.zeros(self.s.size, dtype=np.intp))
+        found = KinkParabola(self.s, size, steep, 1.0, np.zeros(self.s.size, dtype=np.intp))
         return replace(found, h=self.s - found.bent(self._centre(w, target)[0]))
 
     def newton(self, u: Array, target: float) -> Move:
@@ -219,12 +219,12 @@ class Walls:
     def gap(self) -> Array:
         return np.asarray(self.v * self.a / self.unit)
 
-    def parabola(self, target: float) -> Parabola:
+    def parabola(self, target: float) -> KinkParabola:
         h, weight = np.zeros(self.width), np.zeros(self.width)
         bend = self.a / self.v
         weight[self.on] = bend
         h[self.on] = -self.side * (self.a + target * self.unit / self.v) - bend * self.place
-        return Parabola(h, weight, np.zeros(self.width), 1.0, None)
+        return KinkParabola(h, weight, np.zeros(self.width), 1.0, None)
 
     def newton(self, u: Array, target: float) -> Move:
         """The step that Newton's method wants, given u (d,)."""

@@ -29,6 +29,8 @@ _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; time
 _GROWTH_ROUNDED = 5.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
 """Of the gap that the envelope leaves: a round that gains less ends its turn, with a proof and without one."""
+_NO_GAP = 1e-8  # of the objective: where the envelope leaves no more, only rounding keeps the proof away
+_EASED = 0.1  # times rho, then: slopes are rho times scores, and so is their rounding
 _PROVED = 5.0  # times that gap: a dual point that proves so much shows that the envelope is minimised well enough
 
 
@@ -136,7 +138,7 @@ class AugmentedCoordinator(CoordinatorSide):
         proved = state.measured.objective - inner.bounds.supposed <= _PROVED * left
         # The slopes of short numbers prove little.
         settled = fell <= (_INNER if proved or inner.coarse else _NO_MORE) * left
-        return (self._moved(after) if settled else after), complete
+        return (self._moved(after, left) if settled else after), complete
 
     def _measured(self, state: AugmentedState, inner: Measured) -> AugmentedState:
         """The objective itself, instead of that with the envelope."""
@@ -145,12 +147,14 @@ class AugmentedCoordinator(CoordinatorSide):
         objective = inner.objective - envelope + task.mean_loss(z)
         return replace(state, measured=replace(inner, objective=objective, rho=state.rho))
 
-    def _moved(self, state: AugmentedState) -> AugmentedState:
-        """u <- u + z - s, with a larger rho."""
+    def _moved(self, state: AugmentedState, left: float) -> AugmentedState:
+        """u <- u + z - s, with a larger rho where the envelope leaves a gap: slopes are rho times scores' rounding."""
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
         growth = _GROWTH_ROUNDED if state.inner.coarse else _GROWTH
-        rho = min(growth * state.rho, _MOST_GROWTH * self.first_rho)
+        if left <= _NO_GAP * abs(state.measured.objective):
+            growth = _EASED
+        rho = float(np.clip(growth * state.rho, self.first_rho, _MOST_GROWTH * self.first_rho))
         u = (state.u + z - old.copy(z, task.labels)) * (state.rho / rho)
         new = Envelope(task.loss, rho, u)
         change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))

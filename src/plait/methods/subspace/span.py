@@ -162,7 +162,8 @@ class Valley:
         kept = _independent(float(start.curvature.sum()) * products.gram + k + ridge, np.diag(ridge))
         whole = bool(kept.all())
         basis, ridge = (vectors, ridge) if whole else (vectors.picked(kept), ridge[np.ix_(kept, kept)])
-        known = bool(products.known[kept].all()) and kept.any()
+        # A Hessian of another place would hide along which steps a loss with flat parts is flat.
+        known = task.loss.steady and bool(products.known[kept].all()) and kept.any()
         hessian = products.hessian[np.ix_(kept, kept)] if known else None
         return Valley(basis, kept, np.zeros(len(basis)), start, ridge, products, hessian)
 
@@ -171,21 +172,26 @@ class Valley:
         valley, found = _newton(self._model(task, r, k), self, precision, _ENOUGH)
         return valley, replace(found, coefficients=self._spread(found.coefficients))
 
-    def lower(self, task: Task, r: Array, k: Array, enough: float, small: float) -> tuple["Valley", Array, float]:
+    def lower(
+        self, task: Task, r: Array, k: Array, enough: float, small: float | None
+    ) -> tuple["Valley", Array, float]:
         """The same less exactly: the valley, the coefficients (K,) and the objective there, loss by its parabola.
 
         enough: of all that was gained, what a Newton step must promise so that another follows.  Where the loss bends
-        by no more than `small` on the way, its parabola is believed.
+        by no more than `small` on the way, its parabola is believed; it never is where that is None, and then the
+        minimum is exact.
         """
         model, valley, gained = self._model(task, r, k), self, 0.0
         step, bent = model.bent(valley)
-        if bent > small:
+        if small is None or bent > small:
             before = valley.point.value + model.penalty(valley.at)
-            valley, _ = _newton(model, valley, PRECISE, enough, small)
+            precise = (_ENOUGH, 0.0) if small is None else (enough, small)
+            valley, _ = _newton(model, valley, PRECISE, *precise)
             gained = before - valley.point.value - model.penalty(valley.at)
             valley = model.sloped(valley)
             step, bent = model.bent(valley)
-        c = valley.at + step if bent <= max(small, enough * gained) else valley.at
+        believed = small is not None and bent <= max(small, enough * gained)
+        c = valley.at + step if believed else valley.at
         value = valley.loss(c) + model.penalty(c) - float(c @ (self.ridge @ c)) / 2
         return valley, self._spread(c), value
 

@@ -31,6 +31,8 @@ class Loss(ABC):
     classifies: ClassVar[bool] = False
     symmetric: ClassVar[bool] = False
     """Whether loss(-z; -y) = loss(z; y): it depends on y z, or on |y - z|, alone."""
+    steady: ClassVar[bool] = False
+    """Whether the third derivative is at most the second one: where a score moves by 1, that changes by e at most."""
     curvature: ClassVar[float | None]
 
     @abstractmethod

@@ -31,3 +31,12 @@ def test_smooth_and_kinked_penalties_mix_in_one_sum() -> None:
     apart = plait.fit(parts, y, penalty=penalty)
     assert together.certified
     assert together.objective == pytest.approx(apart.objective, rel=2e-6)
+
+
+def test_flat_parts_of_a_loss_between_kinks_do_not_stall_a_run() -> None:
+    x, y = np.array([[-2.0], [1.0], [1.0]]) / 3, np.array([1.0, 2.0, 11.0])
+    fit = plait.fit([x], y, loss=plait.Pinball(0.5), penalty=plait.L1(0.01), stopping=plait.Stopping(tol=1e-7))
+    # By hand: the first row is fitted, the second one just reached: a weight of 1 and a loss of 9 / 6.
+    assert fit.certified
+    assert fit.objective == pytest.approx(1.51, rel=1e-6)
+    assert fit.weights[0] == pytest.approx(1.0, abs=1e-4)

@@ -10,10 +10,6 @@ the average, each coordinate is
 the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2. Any other penalty takes the place of the ridge in
 that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.
 
-The b_k would be noise around one b if the loss were quadratic.  It is not, so that b moves with x.  Where a new b_k is
-further from the average than their noise explains, the difference counts as variance of the average, and older ones
-count less.  A new one never counts more than FULL: with H too small somewhere, going on from it alone would swing.
-
 H is the curvature at the offset.  Where the score varies much, the loss is flatter: `secant` says by which factor, for
 a score of this spread, and H counts that much less, in b_k, in e and in f.  Of this lessening counts as much as f says
 that the score is signal, for noise makes scores vary, too.
@@ -52,8 +48,6 @@ LIKELY = 0.95  # probability of STRONG before anything is seen: a helper is aske
 LIKELY_OF_SEVERAL = 0.8  # the same where there are several helpers: one may bring all that the others have to say
 FLOOR = 0.4
 """The floor of eigenvalues in units of sigma sqrt(d); noise alone has eigenvalues up to 2 sigma sqrt(d)."""
-SURPRISE = 3.0  # standard errors by which a difference must exceed its noise before older gradients count less
-FULL = 0.75  # largest part of the average for a new gradient that surprises: stable where H is above 3/8 of the truth
 LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 / sigma^2 is then still a finite number
 
 
@@ -111,10 +105,10 @@ class NoisyNewton:
         The penalty counts `factor` times: as often as all rows whose losses the gradient is of.
         """
         told = max(sigma, LEAST_NOISE) ** -2
+        precision = state.precision + told
         flatter = 1 - self.secant(math.sqrt(self.energy(state.weights) / self.curvature))
         values = self.values * (1 - flatter * state.signal)
         right = values * (self.vectors.T @ state.weights) - self.vectors.T @ gradient
-        precision = told + _trusted(state.precision, told, right - state.average)
         average = state.average + (right - state.average) * (told / precision)
         kept = self._kept(values, average, 1 / precision)
         curvature = values / kept
@@ -144,15 +138,6 @@ class NoisyNewton:
     def energy(self, weights: Floats) -> float:
         """weights^T H weights."""
         return float(self.values @ (self.vectors.T @ weights) ** 2)
-
-
-def _trusted(before: float, told: float, apart: Floats) -> float:
-    """The precision that an average keeps when a new right-hand side, of precision `told`, is `apart` (d,) from it."""
-    if before == 0:
-        return 0.0
-    noise = 1 / before + 1 / told
-    moved = float(np.mean(apart**2)) - noise * (1 + SURPRISE * math.sqrt(2 / apart.size))
-    return max(1 / (1 / before + max(0.0, moved)), min(before, told * (1 / FULL - 1)))
 
 
 def _cleaned(values: Floats, sigma: float) -> Floats:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import delta_of
@@ -13,7 +13,7 @@ from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.mechanisms.helper_fit import Lesson
 from plait.privacy.mechanisms.helper_mixing import Sketch, mixing_factors, posterior_mean
 from plait.privacy.mechanisms.joint_sensitivity import Joint
-from plait.privacy.mechanisms.noisy_newton import FULL, LIKELY, STRONG, SURPRISE, WEAK, NoisyNewton, _trusted
+from plait.privacy.mechanisms.noisy_newton import LIKELY, STRONG, WEAK, NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic
 from plait.problem.losses import Hinge, Huber, Logistic, Loss, Squared
@@ -241,42 +241,3 @@ def test_the_secant_is_that_of_numerical_integration_and_1_for_a_quadratic() -> 
     assert replace(lesson, loss=Squared()).secant(3.0) == pytest.approx(1.0)
     assert lesson.secant(0.0) == 1.0
     assert lesson.secant(100.0) == 0.3, "a floor: noise in the weights must not feed on itself"
-
-
-def test_older_gradients_count_less_where_the_loss_bends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve nearly exact gradients of a logistic loss far from its offset, against the optimum by SciPy."""
-    rng = np.random.default_rng(2)
-    rows = ClippedRows.of(rng.standard_normal((4000, 6)) / 4)
-    y = np.where(rng.random(4000) < 1 / (1 + np.exp(-rows.forward(np.full(6, 6.0)))), 1.0, -1.0)
-    lesson = Lesson(Logistic(), y, np.zeros(4000), np.ones(4000), even=True)
-    curvature = lesson.curvature(lesson.gradient_bound(1.0))
-
-    def objective(x: np.ndarray) -> float:
-        return float(np.logaddexp(0, -y * rows.forward(x)).sum())
-
-    best = minimize(objective, np.zeros(6)).fun
-
-    def excess() -> float:
-        hessian = (rows.matrix * curvature[:, None]).T @ rows.matrix
-        newton = NoisyNewton.of(hessian, 1e-3, float(curvature.sum()), secant=lesson.secant)
-        state = newton.start()
-        for k in range(1, 13):
-            sigma = 1e-2 / k  # far below the gradient, which is of the order of the number of rows
-            gradient = rows.matrix.T @ lesson.slopes(rows.forward(state.weights)) + sigma * rng.standard_normal(6)
-            state = newton.step(state, gradient, sigma, NoPenalty())
-        return objective(state.weights) - best
-
-    forgetting = excess()
-    monkeypatch.setattr("plait.privacy.mechanisms.noisy_newton.SURPRISE", np.inf)
-    assert 0 <= forgetting < excess() / 2
-
-
-def test_noise_alone_makes_no_gradient_count_less() -> None:
-    """The surprises of a quadratic, whose right-hand sides differ by noise only, are those of a chi-square law."""
-    rng = np.random.default_rng(3)
-    apart = rng.standard_normal((4000, 10)) * np.sqrt(1 / 4.0 + 1 / 9.0)
-    kept = np.array([_trusted(4.0, 9.0, each) for each in apart])
-    rare = chi2.sf(10 * (1 + SURPRISE * np.sqrt(2 / 10)), 10)
-    assert np.mean(kept < 4.0) == pytest.approx(rare, abs=4 * np.sqrt(rare / 4000))
-    assert _trusted(4.0, 9.0, np.full(10, 100.0)) == pytest.approx(9.0 * (1 / FULL - 1)), "never alone"
-    assert _trusted(0.0, 9.0, apart[0]) == 0.0

@@ -89,7 +89,8 @@ class Vertical(NestedOptions):
         """One run for each of the labels (N,).  A row without weight counts for nothing, as if it were not there."""
         if not any(_protects(policy, parts) for policy in policies):  # there rows keep their places
             parts, labels, weights = _counting(parts, labels, weights)
-            if self.method == AUTO:  # who names a method wants to see what it does with the rows
+            # Who names a method wants to see what it does with the rows.
+            if isinstance(self.method, str) and self.method == AUTO:
                 parts, labels, weights = merge_equal_rows(parts, labels, weights)
         earlier = self._earlier(len(labels))
         jobs = zip(labels, policies, earlier, strict=True)

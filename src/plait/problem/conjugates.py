@@ -138,10 +138,11 @@ def _of_each(penalty: Penalty, v: Array, radius: Array | None) -> float:
         # Of a box that lies beyond the radius the nearest end is left.
         low, high = np.minimum(np.maximum(low, -radius), high), np.maximum(np.minimum(high, radius), low)
     slack = np.sign(v) * np.maximum(np.abs(v) - penalty.l1, 0.0)
-    if penalty.ridge > 0 and radius is None and penalty.feasible is None:
-        return float(slack @ slack) / (2 * penalty.ridge)
+    free = float(slack @ slack) / (2 * penalty.ridge) if penalty.ridge > 0 and penalty.feasible is None else np.inf
+    if np.isfinite(free) and radius is None:
+        return free
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         best = np.where(slack == 0, 0.0, slack / penalty.ridge if penalty.ridge > 0 else np.sign(slack) * np.inf)
         x = np.clip(best, low, high)
         gain = np.where(x == 0, 0.0, x * (v - penalty.ridge / 2 * x) - penalty.l1 * np.abs(x))
-    return float(np.sum(np.where(np.isinf(x), np.inf, gain)))
+    return min(float(np.sum(np.where(np.isinf(x), np.inf, gain))), free)

@@ -29,7 +29,7 @@ _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; time
 _GROWTH_ROUNDED = 5.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
 """Of the gap that the envelope leaves: a round that gains less ends its turn, with a proof and without one."""
-_NO_GAP = 1e-8  # of the objective: where the envelope leaves no more, only rounding keeps the proof away
+_NO_GAP = 1e-7  # of the objective: where the envelope leaves no more, only rounding keeps the proof away
 _EASED = 0.1  # times rho, then: slopes are rho times scores, and so is their rounding
 _PROVED = 5.0  # times that gap: a dual point that proves so much shows that the envelope is minimised well enough
 

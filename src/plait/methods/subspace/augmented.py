@@ -152,7 +152,7 @@ class AugmentedCoordinator(CoordinatorSide):
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
         growth = _GROWTH_ROUNDED if state.inner.coarse else _GROWTH
-        if left <= _NO_GAP * abs(state.measured.objective):
+        if left <= _NO_GAP * abs(state.measured.objective) and not state.inner.coarse:
             growth = _EASED
         rho = float(np.clip(growth * state.rho, self.first_rho, _MOST_GROWTH * self.first_rho))
         u = (state.u + z - old.copy(z, task.labels)) * (state.rho / rho)

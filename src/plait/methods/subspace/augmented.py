@@ -26,7 +26,7 @@ from plait.problem.losses import Envelope, Loss
 from plait.problem.penalties import Penalty
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
-_GROWTH_ROUNDED = 5.0  # times rho in short numbers: every round adds rounding, so that fewer are better
+_GROWTH_ROUNDED = 8.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
 """Of the gap that the envelope leaves: a round that gains less ends its turn, with a proof and without one."""
 _NO_GAP = 1e-7  # of the objective: where the envelope leaves no more, only rounding keeps the proof away

@@ -126,7 +126,7 @@ def test_permanent_noise_has_the_law_of_its_mechanism(mechanism: RandomisedRespo
     labels, ids = np.ones(count), [f"p{i}" for i in range(count)]
     drawn = PermanentLabels(KeyedNoise(), "bank", "people").draw(mechanism, labels, ids)
     other = np.asarray(mechanism.release(labels, stream()), dtype=float)
-    assert ks_2samp(drawn, other).pvalue > 1e-4
+    assert ks_2samp(drawn, other, method="asymp").pvalue > 1e-4  # the exact law overflows for some draws
 
 
 def test_unusable_labels_and_settings_are_refused() -> None:

@@ -146,7 +146,7 @@ class Spans:
         if not any(s.kinks for s in self.spans):
             valley, found = self.valley.lowest(task, r, k)
             return replace(self, valley=valley, best=self._taken(found), done=True)
-        small = _TRUST * (self.origin - self.best.value) if task.loss.steady else None
+        small = _TRUST * (self.origin - self.best.value) if task.loss.bends_slowly else None
         valley, c, value = self.valley.lower(task, r, k, _ENOUGH, small)
         promise = self.origin - value - sum(s.model.constant for s in self.spans)
         now = replace(self, valley=valley)._asking(c)

@@ -163,7 +163,7 @@ class Valley:
         whole = bool(kept.all())
         basis, ridge = (vectors, ridge) if whole else (vectors.picked(kept), ridge[np.ix_(kept, kept)])
         # A Hessian of another place would hide along which steps a loss with flat parts is flat.
-        known = task.loss.steady and bool(products.known[kept].all()) and kept.any()
+        known = task.loss.bends_slowly and bool(products.known[kept].all()) and kept.any()
         hessian = products.hessian[np.ix_(kept, kept)] if known else None
         return Valley(basis, kept, np.zeros(len(basis)), start, ridge, products, hessian)
 

@@ -31,7 +31,7 @@ class Loss(ABC):
     classifies: ClassVar[bool] = False
     symmetric: ClassVar[bool] = False
     """Whether loss(-z; -y) = loss(z; y): it depends on y z, or on |y - z|, alone."""
-    steady: ClassVar[bool] = False
+    bends_slowly: ClassVar[bool] = False
     """Whether the third derivative is at most the second one: where a score moves by 1, that changes by e at most."""
     curvature: ClassVar[float | None]
 

@@ -38,7 +38,7 @@ class _Classification(Loss):
 class Logistic(_Classification):
     """log(1 + exp(-y z)), y in {-1, +1}."""
 
-    steady: ClassVar[bool] = True
+    bends_slowly: ClassVar[bool] = True
     curvature: ClassVar[float] = 0.25
 
     def value(self, z: Array, y: Array) -> Array:

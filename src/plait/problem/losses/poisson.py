@@ -16,7 +16,7 @@ from plait.problem.scalar_roots import poisson_root
 class Poisson(Loss):
     """exp(z) - y z, y >= 0: counts with a log link."""
 
-    steady: ClassVar[bool] = True
+    bends_slowly: ClassVar[bool] = True
     curvature: ClassVar[None] = None
 
     def value(self, z: Array, y: Array) -> Array:

@@ -17,7 +17,7 @@ class Squared(Loss):
     """(z - y)^2 / 2."""
 
     symmetric = True
-    steady: ClassVar[bool] = True
+    bends_slowly: ClassVar[bool] = True
     curvature: ClassVar[float] = 1.0
 
     def value(self, z: Array, y: Array) -> Array:

@@ -12,7 +12,8 @@ from plait.errors import ProtocolError
 from plait.messages import Broadcast, Message, Share
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
-from plait.methods.subspace.span import Point, minimise_over_span
+from plait.methods.subspace.point import Point
+from plait.methods.subspace.span import minimise_over_span
 from plait.training.precision import Line
 from plait.transports import frames
 

@@ -14,7 +14,8 @@ from plait.methods.protected.outlook import Outlook, moved
 from plait.methods.protected.party import ProtectedParty
 from plait.methods.protected.summed import SummedCoordinator, SummedParty
 from plait.methods.subspace.augmented import Augmented, AugmentedCoordinator
-from plait.methods.subspace.coordinator import Groups, SubspaceCoordinator, SubspaceState
+from plait.methods.subspace.coordinator import SubspaceCoordinator
+from plait.methods.subspace.coordinator_state import Groups, SubspaceState
 from plait.methods.subspace.method import Subspace
 from plait.methods.subspace.questions import Spans, Trial
 from plait.problem.losses import Loss

@@ -18,10 +18,12 @@ from plait._types import Array
 from plait.methods.base import Block
 from plait.methods.protected.outlook import Outlook, moves_kept
 from plait.methods.protected.sight import HiddenGradient, spread
+from plait.methods.subspace.aim import Aim
 from plait.methods.subspace.curvature import Curvature
 from plait.methods.subspace.direction import Others
 from plait.methods.subspace.messages import StepProposal
-from plait.methods.subspace.party import SubspaceParty, SubspacePartyState, grown
+from plait.methods.subspace.party import SubspaceParty
+from plait.methods.subspace.party_state import SubspacePartyState, grown
 
 _CORRECTIONS = 2  # of the guessed scores in a round: Newton steps with the last curvature, more change nothing
 _UNSEEN = 0.1  # of a move's square: what the own columns never see of it, as the curvature is but a guess
@@ -32,23 +34,30 @@ class ProtectedParty(SubspaceParty):
 
     def __init__(self, block: Block, centred: bool = True) -> None:
         """Scores under random signs are not `centred`."""
+        super().__init__(block, GuessingAim(block, centred))
+
+
+class GuessingAim(Aim):
+    """Aims by a guess of the scores, and by what the own columns see of how they moved."""
+
+    def __init__(self, block: Block, centred: bool = True) -> None:
         self.hidden = HiddenGradient(block, centred)
         super().__init__(block, self.hidden)
         self.others_kept = min(self.others_kept, moves_kept(block.features.rows))
 
-    def _weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
+    def weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
         if not state.glimpse.scores.size:
-            return super()._weights(state, orders, g)
+            return super().weights(state, orders, g)
         away = self.hidden.away(self.block.features.forward(state.glimpse.scores))
         return self.hidden.doubted(Outlook.unpack(orders.outlook), away, orders.stiffness)
 
-    def _watched(
+    def watched(
         self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
     ) -> SubspacePartyState:
-        inverse = self._factor(state)
+        inverse = self.factor(state)
         assert state.last is not None
         if g is None or not inverse.shown:  # nothing but a diagonal is known of how the columns overlap
-            return self._noted(super()._watched(state, orders, g, own), orders, np.zeros_like(state.x), 0 * own)
+            return self._noted(super().watched(state, orders, g, own), orders, np.zeros_like(state.x), 0 * own)
         seen = inverse.solve(g - state.last)
         total = self.block.features.forward(seen)
         if orders.intercept:
@@ -90,8 +99,8 @@ class ProtectedParty(SubspaceParty):
                 a, away = shrunk * a, shrunk * away
         return a
 
-    def _others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
-        others, glimpse = super()._others(state, orders), state.glimpse
+    def others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
+        others, glimpse = super().others(state, orders), state.glimpse
         names = [name for name in others.names if name >= 0]
         if not names or not len(glimpse.moves):
             return others

@@ -22,9 +22,10 @@ from plait._types import Array
 from plait.messages import Broadcast, Form, Share
 from plait.methods.base import CoordinatorSide, Measured, PartySide
 from plait.methods.protected.outlook import Outlook
-from plait.methods.subspace.coordinator import Groups
+from plait.methods.subspace.coordinator_state import Groups
 from plait.methods.subspace.messages import NUMBERS, StepProposal
-from plait.methods.subspace.party import SubspaceParty, SubspacePartyState
+from plait.methods.subspace.party import SubspaceParty
+from plait.methods.subspace.party_state import SubspacePartyState
 from plait.problem.conjugates import conjugate, reach
 from plait.problem.penalties import Penalty
 

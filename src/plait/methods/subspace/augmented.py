@@ -19,7 +19,8 @@ from plait._types import Array
 from plait.errors import SettingError
 from plait.messages import Broadcast, Share
 from plait.methods.base import Block, CoordinatorSide, Measured, Method, PartySide, Task, need_positive
-from plait.methods.subspace.coordinator import SubspaceCoordinator, SubspaceState
+from plait.methods.subspace.coordinator import SubspaceCoordinator
+from plait.methods.subspace.coordinator_state import SubspaceState
 from plait.methods.subspace.method import Subspace
 from plait.methods.subspace.party import SubspaceParty
 from plait.problem.losses import Envelope, Loss

@@ -15,7 +15,8 @@ import numpy as np
 from plait._checks import need_types
 from plait.errors import SettingError
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
-from plait.methods.subspace.coordinator import Groups, SubspaceCoordinator
+from plait.methods.subspace.coordinator import SubspaceCoordinator
+from plait.methods.subspace.coordinator_state import Groups
 from plait.methods.subspace.party import SubspaceParty
 from plait.methods.subspace.questions import QUESTIONS
 from plait.problem.losses import Loss

@@ -19,7 +19,11 @@ from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
 from plait.methods.subspace.messages import Answer, Description, Model
-from plait.methods.subspace.span import Minimum, Point, Products, Valley, equal_ones, moved_scores
+from plait.methods.subspace.newton import Minimum
+from plait.methods.subspace.point import Point, equal_ones, moved_scores
+from plait.methods.subspace.products import Products
+from plait.methods.subspace.span import lower, lowest
+from plait.methods.subspace.valley import Valley
 from plait.problem.row_blocks import vector_by_parts
 
 QUESTIONS = 16  # in a round; each costs a latency, and most rounds need five to eight
@@ -144,10 +148,10 @@ class Spans:
         r = np.concatenate([*(s.model.r for s in self.spans), np.zeros(free)])
         k = _block_diagonal([s.model.k for s in self.spans], free)
         if not any(s.kinks for s in self.spans):
-            valley, found = self.valley.lowest(task, r, k)
+            valley, found = lowest(task, self.valley, r, k)
             return replace(self, valley=valley, best=self._taken(found), done=True)
         small = _TRUST * (self.origin - self.best.value) if task.loss.bends_slowly else None
-        valley, c, value = self.valley.lower(task, r, k, _ENOUGH, small)
+        valley, c, value = lower(task, self.valley, r, k, _ENOUGH, small)
         promise = self.origin - value - sum(s.model.constant for s in self.spans)
         now = replace(self, valley=valley)._asking(c)
         if now.questions == 0:

@@ -11,7 +11,7 @@ import plait
 from plait.methods.base import Block, Task
 from plait.methods.protected.method import ProtectedCoordinator, ProtectedSubspace
 from plait.methods.protected.party import ProtectedParty
-from plait.methods.subspace.party import SubspacePartyState
+from plait.methods.subspace.party_state import SubspacePartyState
 from plait.problem.features import Features
 from plait.problem.losses import Loss
 

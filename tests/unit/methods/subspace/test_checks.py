@@ -9,7 +9,8 @@ from plait.errors import ProtocolError
 from plait.messages import Broadcast
 from plait.methods.base import Block
 from plait.methods.subspace.messages import StepProposal
-from plait.methods.subspace.party import SubspaceParty, SubspacePartyState
+from plait.methods.subspace.party import SubspaceParty
+from plait.methods.subspace.party_state import SubspacePartyState
 from plait.methods.subspace.questions import QUESTIONS
 from plait.problem.features import Features
 

@@ -10,7 +10,7 @@ from plait._mapped_files import Workspace
 from plait.data.parts import read_parts
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
-from plait.methods.subspace.span import Point
+from plait.methods.subspace.point import Point
 from plait.privacy.policy import Policy
 from plait.problem.losses import Hinge, Logistic, Loss
 from plait.problem.losses.envelope import Envelope

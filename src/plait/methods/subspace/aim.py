@@ -1,0 +1,111 @@
+"""Where a party aims: a Newton step on its own block, from what it sees of the loss and of the others' moves."""
+
+import numpy as np
+
+from plait._replace import replace
+from plait._types import Array
+from plait.methods.base import Block
+from plait.methods.subspace.curvature import SMALL, Curvature
+from plait.methods.subspace.direction import Others, last, newton_direction, proximal_step, with_constant
+from plait.methods.subspace.messages import StepProposal
+from plait.methods.subspace.party_state import SubspacePartyState
+from plait.methods.subspace.sight import OpenGradient, Sight
+from plait.problem.row_blocks import by_parts
+
+_OTHERS, _OTHERS_BYTES = 40, 2**26  # of the others' moves, how many are kept, and in how many bytes
+_CROWDING, _MOST_CROWDING = 0.5, 8
+"""By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
+_SETTLED = 4
+"""Rounds after which the sizes of the steps are right, so that it is worth asking who carries a constant."""
+_EARLY = 7
+"""Rounds in which the samples' weights still change much: Newton steps are worth more care there."""
+_SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
+"""Where others can do the same work as this party, up to so much of it, every other step leans to steepest descent:
+that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
+_FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
+_STALE = 0.3
+"""By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
+
+
+class Aim:
+    """Chooses the point y that a party would go to if it were alone, but for what the others' past moves can do."""
+
+    def __init__(self, block: Block, sight: Sight | None = None) -> None:
+        self.block = block
+        kept = int(min(_OTHERS, _OTHERS_BYTES // (8 * block.features.rows)))
+        self.sight: Sight = OpenGradient(block, remembers=kept > 0) if sight is None else sight
+        self.others_kept = kept if self.sight.shows_moves else 0
+        self._inverse: Curvature | None = None
+
+    def weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
+        """The loss's curvature at every sample (N,), weighted."""
+        return self.sight.curvature(state.x, orders, g, g if state.first is None else state.first)
+
+    def taken(
+        self, state: SubspacePartyState, orders: StepProposal, w: Array, pull: Array
+    ) -> tuple[SubspacePartyState, Array]:
+        """y (d,): x and a Newton step on the own block, or a proximal Newton step where the penalty has kinks."""
+        features, penalty = self.block.features, self.block.penalty
+        others = self.others(state, orders)
+        if not penalty.smooth:
+            return state, proximal_step(features, penalty, state.x, pull, w, last(others, int(orders.counted)))
+        gradient = pull + penalty.gradient(state.x)
+        ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
+        crowding = min(1.0, orders.width / features.rows)
+        # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
+        h = (1 + min(_CROWDING * state.rounds, _MOST_CROWDING) * crowding) * ridge
+        state, curvature = self._curvature(state, w, h)
+        # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
+        own = state.steps[[name - state.rounds for name in others.names if name >= 0]]
+        k, free = len(own), len(others.moves) - len(own)
+        penalty_gram = np.pad(others.total - (own * ridge) @ own.T, (0, free)) if k else np.zeros((free, free))
+        slope = np.append(-(own @ gradient), np.zeros(free))
+        others = replace(others, penalty=penalty_gram, gradient=slope)
+        if state.rounds >= _SETTLED:
+            others = with_constant(curvature, others)
+        found = newton_direction(curvature, w, h, gradient, others, state.rounds >= _EARLY)
+        same_work = found.overlap > _SAME_WORK - _SAME_WORK_CROWDED * crowding
+        if same_work and state.rounds >= _EARLY and state.rounds % 2 and ridge.min() > 0:
+            return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
+        return state, state.x + found.step
+
+    def watched(
+        self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
+    ) -> SubspacePartyState:
+        """With the others' last move as g shows it, the party having moved its scores by own (N,)."""
+        assert state.first is not None
+        assert state.last is not None
+        shown = np.zeros_like(own) if g is None else self.sight.others_move(orders, state.first, state.last, g, own)
+        return replace(state, others=np.vstack([state.others, shown])[-self.others_kept :])
+
+    def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
+        """H at these weights, factorised again once the samples' weights have changed enough to matter."""
+        f = self.block.features
+        cheap = f.rows * f.columns**2 <= SMALL
+        if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
+            state = replace(state, factored=(self.block.workspace.kept(w), h))
+        elif _changed(state.factored[1], h) > _STALE:
+            state = replace(state, factored=(state.factored[0], h))
+        return state, self.factor(state)
+
+    def factor(self, state: SubspacePartyState) -> Curvature:
+        """H as it was last factorised."""
+        assert state.factored is not None
+        if self._inverse is None or self._inverse.h is not state.factored[1]:
+            self._inverse = Curvature(self.block.features, *state.factored, self.block.penalty.ridge, self._inverse)
+        return self._inverse
+
+    def others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
+        """The others' moves that amount to something; last, the intercept."""
+        k = len(state.others)
+        energy = np.einsum("kn,kn->k", state.others, state.others)
+        alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
+        moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
+        total = state.total_gram[np.ix_(alive - k, alive - k)]
+        others = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+        return others.and_constant() if orders.intercept else others
+
+
+def _changed(old: Array, new: Array) -> float:
+    differs = sum(by_parts(lambda rows: float(np.abs(new[rows] - old[rows]).sum()), new.size))
+    return differs / max(float(old.sum()), 1e-300)

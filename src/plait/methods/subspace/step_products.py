@@ -1,0 +1,48 @@
+"""What the coordinator keeps of products from one round to the next: of steps, and of the vectors themselves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from plait._types import Array
+from plait.methods.subspace.coordinator_state import SubspaceState
+from plait.methods.subspace.questions import Span
+
+
+def step_products(
+    state: SubspaceState, spans: Sequence[Span], coefficients: Sequence[Array]
+) -> tuple[tuple[Array, ...], Array]:
+    """Each group's products after the step, and the new step's with the last ones and itself, over all groups."""
+    grown, total = [], np.zeros(0)
+    for old, span, c in zip(state.products, spans, coefficients, strict=True):
+        report, along = span.report, span.report.along
+        k = report.model.k
+        if span.kinks:
+            along, k = np.zeros(old.shape[1]), np.zeros_like(k)
+        table = np.vstack([old, along[len(along) - old.shape[1] :]])
+        rows = table if state.dropped else table[1:]
+        past, itself = c @ rows, k @ c
+        on_x = float(itself[0]) if state.dropped else float(np.sum(past))
+        step = np.append(past, c @ itself)
+        total = step if not total.size else total + step
+        x_row = np.append(table[0] + past, on_x + c @ itself)
+        own = np.column_stack([table[1:], itself[1:] if state.dropped else itself])
+        grown.append(np.vstack([x_row, own[-state.memory :]])[:, -state.memory :])
+    return tuple(grown), total
+
+
+def vector_places(state: SubspaceState, free: int) -> npt.NDArray[np.intp]:
+    """Where each vector of all groups' bases, and the constant, was in the last round; -1 for a new one, or x.
+
+    free: 1 where there is a constant, else 0.
+    """
+    if state.products_known is None:
+        return np.empty(0, dtype=np.intp)
+    groups = len(state.images)
+    each = (len(state.products_known.gram) - free) // groups
+    places: list[int] = []
+    for i, images in enumerate(state.images):
+        last = (i + 1) * each
+        places += [*[-1] * state.dropped, *range(last - len(images), last), -1]
+    return np.array([*places, *range(each * groups, each * groups + free)], dtype=np.intp)

@@ -6,11 +6,12 @@ The data are made outside of the repository, in a temporary folder, and removed 
 processes over mutual TLS: the label party (2 columns), and a party with 50 columns of float32 in Parquet files.  The
 limit on both is enforced by the kernel (RLIMIT_DATA: all private writable memory), so a process that wants more
 fails.  Results go to benchmarks/results/scale.json with the configuration and the machine, and a picture to
-docs/scale.png.  CPU seconds are those of both programs and of Ray's actors: on a machine with other work they say more
+docs/scale.png.  CPU seconds are those of both programs and of all of Ray: on a machine with other work they say more
 than those on the wall.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -108,7 +109,7 @@ def train(folder: Path, variant: str, limit: int | None, kills: int = 0) -> dict
     try:
         while bank.poll() is None and shop.poll() is None:
             peak, coordinator = _most(peak, _memory(shop.pid)), _most(coordinator, _memory(bank.pid))
-            used.look(bank.pid, shop.pid, *_actors(shop.pid))
+            used.look(bank.pid, *_started_by(shop.pid))
             if killed < kills and _kill_a_worker(shop.pid, folder, killed):
                 killed += 1
             time.sleep(0.2)
@@ -192,16 +193,19 @@ def exchanges(folder: Path) -> int:
     return sum(len(path.read_bytes().splitlines()) for path in folder.glob("runs/*/shop/audit.jsonl"))
 
 
+def _started_by(process: int) -> list[int]:
+    """A process and all that it has started: those of Ray, too."""
+    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [pid for pid in found if _descends(pid, process)]
+
+
 def _actors(party: int) -> list[int]:
     """The processes of Ray's actors that this party has started."""
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            name = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-        except OSError:
-            continue
-        if name.startswith(b"ray::Holder") and _descends(int(entry.name), party):
-            found.append(int(entry.name))
+    for pid in _started_by(party):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Holder"):
+                found.append(pid)
     return found
 
 

@@ -15,32 +15,44 @@ from plait._types import Array
 from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
 from plait.errors import ConfigError, PlaitError, StorageError
-from plait.problem.row_blocks import Kernel, Loaded, as_float64, grouped, row_slices
+from plait.problem.row_blocks import Kernel, Loaded, as_float64, grouped, row_slices, split
+
+Groups = Sequence[Sequence[slice]]
+Kept = Sequence[Any]
+"""The reference of a `Recipe`, in a list, so that Ray hands it over as it is: an actor looks it up when it needs it."""
+_CALL_ROWS = 1 << 20  # rows of a call, which costs about a millisecond: the vectors of the next ones travel meanwhile
 
 
 class Holder:
     """What an actor does: hold the rows from `first` to `last`, and compute on them."""
 
-    def __init__(self, recipe: Recipe, first: int, last: int) -> None:
-        self._recipe, self._first, self._last = recipe, first, last
+    def __init__(self, first: int, last: int) -> None:
+        self._first, self._last = first, last
         self._rows: Any = None
 
-    def compute(self, kernel: Kernel, group: Sequence[slice], vectors: Sequence[Array], shared: tuple[Any, ...]) -> Any:
-        """What a kernel gives for some blocks; the vectors have one entry for each row of the group."""
-        rows = self._loaded()
+    def compute(
+        self, recipe: Kept, kernel: Kernel, groups: Groups, vectors: Sequence[Array], shared: tuple[Any, ...]
+    ) -> list[Any]:
+        """What a kernel gives for each of these groups of blocks; the vectors have one entry for each of their rows."""
+        held, start = self._loaded(recipe), groups[0][0].start
+
+        def fetch(rows: slice) -> Array:
+            return as_float64(held, slice(rows.start - self._first, rows.stop - self._first))
+
+        def entries(group: Sequence[slice]) -> list[Array]:
+            return [v[group[0].start - start : group[-1].stop - start] for v in vectors]
+
         with blas_threads(1):
-            return kernel(Loaded(group, lambda place: as_float64(rows, self._local(place))), vectors, *shared)
+            return [kernel(Loaded(group, fetch), entries(group), *shared) for group in groups]
 
-    def _local(self, rows: slice) -> slice:
-        return slice(rows.start - self._first, rows.stop - self._first)
-
-    def take(self, rows: Any) -> Any:
+    def take(self, recipe: Kept, rows: Any) -> Any:
         """Some rows, by their numbers in the whole table."""
-        return self._loaded()[np.asarray(rows) - self._first]
+        return self._loaded(recipe)[np.asarray(rows) - self._first]
 
-    def _loaded(self) -> Any:
+    def _loaded(self, recipe: Kept) -> Any:
+        """The rows, which an actor that was started again does not have."""
         if self._rows is None:
-            self._rows = self._recipe.load(self._first, self._last)
+            self._rows = _ray().get(recipe[0]).load(self._first, self._last)
         return self._rows
 
 
@@ -50,13 +62,13 @@ class RayMatrix:
     def __init__(self, recipe: Recipe, shape: tuple[int, int], workers: int) -> None:
         self.shape, self.dtype, self.ndim = shape, np.dtype(recipe.dtype), 2
         self._recipe, self._workers = recipe, workers
-        self._groups = grouped(row_slices(*shape))
-        count = min(workers, len(self._groups))
-        self._firsts = np.array([self._groups[len(self._groups) * i // count][0].start for i in range(count)])
-        lasts = [*self._firsts[1:].tolist(), shape[0]]
+        held = split(grouped(row_slices(*shape)), workers)
+        self._calls = [(i, *call) for i, of_one in enumerate(held) for call in enumerate(_calls(of_one))]
+        self._firsts = np.array([of_one[0][0].start for of_one in held])
+        lasts = [of_one[-1][-1].stop for of_one in held]
         actor = _ray().remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Holder)
-        self._kept = _ray().put(recipe)  # as long as this matrix: an actor that is started again asks for it
-        self._holders = [actor.remote(self._kept, int(a), b) for a, b in zip(self._firsts, lasts, strict=True)]
+        self._kept: Kept = [_ray().put(recipe)]
+        self._holders = [actor.remote(int(a), b) for a, b in zip(self._firsts, lasts, strict=True)]
 
     @property
     def nbytes(self) -> int:
@@ -80,13 +92,12 @@ class RayMatrix:
     def mapped(self, kernel: Kernel, vectors: Sequence[Array], shared: tuple[Any, ...]) -> Iterator[Any]:
         """What a kernel gives for each group of blocks, in order; all actors compute at once."""
         ray, together = _ray(), _ray().put(shared)
-        asked = []
-        for group in self._groups:
-            first, last = group[0].start, group[-1].stop
-            holder = self._holders[int(np.searchsorted(self._firsts, first, side="right")) - 1]
-            asked.append(holder.compute.remote(kernel, group, [v[first:last] for v in vectors], together))
-        for answer in asked:
-            yield _answered(ray, answer)
+        asked: dict[tuple[int, int], Any] = {}
+        for i, turn, groups in sorted(self._calls, key=lambda call: call[1]):  # no actor waits for another's vectors
+            parts = [v[groups[0][0].start : groups[-1][-1].stop] for v in vectors]
+            asked[i, turn] = self._holders[i].compute.remote(self._kept, kernel, groups, parts, together)
+        for i, turn, _ in self._calls:
+            yield from _answered(ray, asked.pop((i, turn)))
 
     def __getitem__(self, key: Any) -> Any:
         """Some rows, and a few columns of them, in this process."""
@@ -95,8 +106,14 @@ class RayMatrix:
         owners = np.searchsorted(self._firsts, wanted, side="right") - 1
         found = np.empty((wanted.size, self.shape[1]), self.dtype)
         for i in np.unique(owners):
-            found[owners == i] = _answered(_ray(), self._holders[i].take.remote(wanted[owners == i]))
+            found[owners == i] = _answered(_ray(), self._holders[i].take.remote(self._kept, wanted[owners == i]))
         return found[:, columns]
+
+
+def _calls(groups: Groups) -> list[Groups]:
+    """Consecutive groups of blocks that an actor is asked for at once."""
+    rows = groups[-1][-1].stop - groups[0][0].start
+    return split(groups, -(-rows // _CALL_ROWS))
 
 
 def join(address: str, workers: int) -> int:

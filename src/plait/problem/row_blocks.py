@@ -66,8 +66,13 @@ def vector_by_parts(part: Callable[[slice], Array], rows: int, workspace: Worksp
 
 def grouped(blocks: Sequence[slice]) -> list[Sequence[slice]]:
     """Consecutive blocks that are added up one after the other; groups are worked on side by side."""
-    count = min(len(blocks), _MOST_GROUPS)
-    return [blocks[a:b] for a, b in pairwise(len(blocks) * i // count for i in range(count + 1))]
+    return split(blocks, _MOST_GROUPS)
+
+
+def split(items: Sequence[T], most: int) -> list[Sequence[T]]:
+    """Consecutive items in parts of about equal length, none of them empty and at most so many."""
+    count = min(len(items), most)
+    return [items[a:b] for a, b in pairwise(len(items) * i // count for i in range(count + 1))]
 
 
 def row_blocks(matrix: Any) -> Iterator[tuple[slice, Any]]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._names import plain
 from plait._texts import Texts
 from plait._types import Array
 from plait.data.csv_tables import as_numbers
@@ -28,6 +29,14 @@ def guess_kinds(schema: Any) -> dict[str, Kind]:
     return {field.name: "category" if kind_of(field.type) == "text" else "number" for field in schema}
 
 
+def names_of(schema: Any, where: str) -> tuple[str, ...]:
+    """The names of the columns; InputError where two have the same."""
+    repeated = [name for name in schema.names if schema.names.count(name) > 1]
+    if repeated:
+        raise InputError(f"the columns of {where} must have different names. Found {repeated[0]!r} twice.")
+    return tuple(schema.names)
+
+
 def kind_of(type_: Any) -> str:
     """Whether a column of this type holds numbers, texts, or nothing but missing values."""
     types = arrow().types
@@ -46,6 +55,11 @@ def from_arrow(batch: Any, kinds: Kinds, where: str, first: int) -> Batch:
     texts: dict[str, Texts] = {}
     for name, kind in kinds.items():
         column = _whole(batch.column(name))
+        if arrow().types.is_nested(column.type):
+            raise InputError(
+                f"{where} {first}: column {name!r} must hold numbers or texts. Found {plain(str(column.type), 80)}. "
+                "Take it apart first, or leave it out (data.drop)."
+            )
         if kind == "number":
             numbers[name] = _numbers(column, name, where, first)
         elif kind == "category":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plait._names import plain
-from plait.data.arrow_columns import arrow, from_arrow, guess_kinds, kind_of
+from plait.data.arrow_columns import arrow, from_arrow, guess_kinds, kind_of, names_of
 from plait.data.csv_format import CsvFormat
 from plait.data.sources import Batch, Kind, Kinds
 from plait.errors import ConfigError, InputError
@@ -59,6 +59,7 @@ class ParquetSource:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         first = self._schemas[0]
+        names_of(first, self.files[0].name)
         for path, schema in zip(self.files[1:], self._schemas[1:], strict=True):
             for name in {*first.names} ^ {*schema.names}:
                 raise InputError(
@@ -104,6 +105,53 @@ class ParquetSource:
 
 
 @dataclass(frozen=True)
+class ArrowSource:
+    """A file in Arrow's own format (Feather), which is mapped into memory and read batch by batch."""
+
+    path: Path
+    rows: int | None = None
+    form: CsvFormat | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def place(self, row: int) -> str:
+        return f"{self.name}, row {row + 1}"
+
+    @cached_property
+    def _schema(self) -> Any:
+        with self._opened() as file:
+            return file.schema
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return names_of(self._schema, self.name)
+
+    def guess(self) -> dict[str, Kind]:
+        return guess_kinds(self._schema)
+
+    def batches(self, kinds: Kinds) -> Iterator[Batch]:
+        done = 0
+        with self._opened() as file:
+            for i in range(file.num_record_batches):
+                try:
+                    whole = file.get_batch(i).select(list(kinds))
+                except (OSError, arrow().ArrowException) as error:
+                    raise _damaged(self.path, error) from error
+                for start in range(0, whole.num_rows, _BATCH_ROWS):
+                    yield from_arrow(whole.slice(start, _BATCH_ROWS), kinds, f"{self.name}, row", done + start + 1)
+                done += whole.num_rows
+
+    def _opened(self) -> Any:
+        pa = arrow()
+        try:
+            return pa.ipc.open_file(pa.memory_map(str(self.path)))
+        except (OSError, pa.ArrowException) as error:
+            raise _damaged(self.path, error) from error
+
+
+@dataclass(frozen=True)
 class QuerySource:
     """The result of an SQL query, which DuckDB runs in `folder`: relative file names in it start there."""
 
@@ -127,7 +175,7 @@ class QuerySource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(self._schema.names)
+        return names_of(self._schema, self.name)
 
     def guess(self) -> dict[str, Kind]:
         return guess_kinds(self._schema)
@@ -177,7 +225,7 @@ class StreamSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(self._reader.schema.names)
+        return names_of(self._reader.schema, self.name)
 
     def guess(self) -> dict[str, Kind]:
         return guess_kinds(self._reader.schema)
@@ -201,5 +249,5 @@ def _translated(batches: Any) -> Iterator[Any]:
 
 def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(
-        f"{path.name} must be a whole .parquet file. Found it damaged, or another kind: {plain(str(error), 200)}."
+        f"{path.name} must be a whole {path.suffix} file. Found it damaged, or another kind: {plain(str(error), 200)}."
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from plait._names import plain
 from plait._types import Array
 from plait.data.arrow_tables import StreamSource
 from plait.data.memory import IN_MEMORY, Room
@@ -19,6 +20,7 @@ from plait.errors import DataTypeError, InputError
 from plait.problem.features import Features
 from plait.problem.row_blocks import Blocks, by_parts, grouped, mapped, row_slices
 
+_ENCODE = "Encode it first, say one column per value, or the days since a fixed date."
 _DATES = ("datetime", "timedelta", "period", "date", "time", "duration")
 """How pandas, polars and NumPy begin the names of types of dates and times, in lower case."""
 
@@ -64,19 +66,31 @@ def read_parts(parts: Any, room: Room = IN_MEMORY) -> tuple[Part, ...]:
 
 
 def read_part(name: str, table: Any, columns: tuple[str, ...] = (), room: Room = IN_MEMORY) -> Part:
-    """One party's table: NumPy, SciPy sparse, pandas, polars, Arrow, or the path of a file.
+    """One party's table: NumPy, SciPy sparse, pandas, polars, Arrow, or the path of a file or folder.
 
     columns   the names of the columns of a table without names
     room      where the numbers of a table may lie that is read here, as a stream
     """
     if isinstance(table, Part):
         return table
+    table = _opened(table)
     streamed = hasattr(table, "__arrow_c_stream__") and not hasattr(table, "to_numpy")
     if isinstance(table, Path) or streamed:
         return checked_part(name, *_streamed(name, table, room))
     columns = columns or _column_names(table)
     matrix = sound_csr(f"party {name!r}", table) if sp.issparse(table) else _as_dense(name, table, columns)
     return checked_part(name, matrix, columns)
+
+
+def _opened(table: Any) -> Any:
+    """A path that is written as a text, a lazy frame of polars or a data set of pyarrow as what can be read."""
+    if isinstance(table, str):
+        return Path(table)
+    if hasattr(table, "collect_schema") and hasattr(table, "lazy") and hasattr(table, "sink_parquet"):
+        return table.collect()
+    if hasattr(table, "get_fragments") and hasattr(table, "scanner"):
+        return table.scanner().to_reader()
+    return table
 
 
 def checked_part(name: str, matrix: Any, columns: tuple[str, ...] = ()) -> Part:
@@ -98,8 +112,8 @@ def _streamed(name: str, table: Any, room: Room) -> tuple[Any, tuple[str, ...]]:
         read = read_table(source, choose=_all_numbers, texts="refuse", room=room)
     except NotANumber as error:
         raise InputError(
-            f"party {name!r} must bring numbers. Column {error.column!r} cannot be read as numbers. Encode it first, "
-            "say one column per value."
+            f"party {name!r} must bring numbers. Column {error.column!r} cannot be read as numbers: found "
+            f"{error.found!r} in {error.where}. {_ENCODE}"
         ) from error
     return read.numbers, read.names
 
@@ -191,7 +205,7 @@ def _column_names(table: Any) -> tuple[str, ...]:
 def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
     _refuse_dates(name, table, columns)
     try:
-        values = table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
+        values = _values(table)
     except (TypeError, ValueError, OverflowError) as error:  # rows of different lengths, say
         raise InputError(f"party {name!r} must bring a table with rows and columns. Found: {error}.") from error
     if values.ndim == 1:
@@ -207,7 +221,15 @@ def _as_dense(name: str, table: Any, columns: tuple[str, ...]) -> Any:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         kind = DataTypeError if isinstance(error, TypeError) else InputError
-        raise kind(f"party {name!r} must bring numbers. {_first_text(values, columns)} ({error})") from error
+        raise kind(
+            f"party {name!r} must bring numbers. {_first_text(values, columns)} ({plain(str(error), 200)})"
+        ) from error
+
+
+def _values(table: Any) -> Any:
+    if hasattr(table, "iloc"):  # pandas, whose own missing value is no number
+        return table.to_numpy(na_value=np.nan)
+    return table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
 
 
 def _refuse_dates(name: str, table: Any, columns: tuple[str, ...]) -> None:

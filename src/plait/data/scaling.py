@@ -12,6 +12,17 @@ from plait.errors import ConfigError, InputError
 from plait.problem.row_blocks import row_slices
 
 
+class MissingNumber(InputError):
+    """A number is missing in a row, counted from 0, where none may be."""
+
+    def __init__(self, column: str, row: int, place: str) -> None:
+        self.column, self.row = column, row
+        super().__init__(
+            f"column {column!r} must have no missing numbers. Found one in {place}. "
+            'Set prepare.impute = "mean", "median" or "zero".'
+        )
+
+
 def filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
     """What replaces a missing number of each column (p,); not a number where none may be missing."""
     width = len(names)
@@ -21,10 +32,7 @@ def filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) ->
         columns = np.flatnonzero(known.missing)
         if columns.size:
             row = int(known.first_missing[columns[0]])
-            raise InputError(
-                f"column {names[columns[0]]!r} must have no missing numbers. Found one in row {row + 1}. "
-                'Set prepare.impute = "mean", "median" or "zero".'
-            )
+            raise MissingNumber(names[columns[0]], row, f"row {row + 1}")
         return np.full(width, np.nan)
     empty = np.flatnonzero(known.count == 0)
     if empty.size:

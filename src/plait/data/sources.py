@@ -20,14 +20,12 @@ class NotANumber(InputError):
     """A column that was wanted as numbers holds a text."""
 
     def __init__(self, where: str, column: str, found: object) -> None:
-        self.column, self._said = column, (where, column, str(found))
-        super().__init__(
-            f"{where}: column {column!r} must hold numbers. Found texts, like {str(found)[:80]!r}. {REMEDY}"
-        )
+        self.where, self.column, self.found = where, column, str(found)[:80]
+        super().__init__(f"{where}: column {column!r} must hold numbers. Found texts, like {self.found!r}. {REMEDY}")
 
     def __reduce__(self) -> tuple[type["NotANumber"], tuple[str, str, str]]:
         """As it was made: an actor of a cluster may raise it in another process."""
-        return NotANumber, self._said
+        return NotANumber, (self.where, self.column, self.found)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from plait._names import plain
 from plait._texts import RowNumbers, Texts
 from plait.data import libsvm
-from plait.data.arrow_tables import ParquetSource
+from plait.data.arrow_tables import ArrowSource, ParquetSource
 from plait.data.csv_format import CsvFormat
 from plait.data.csv_tables import CsvSource, as_numbers
 from plait.data.dates import dated
@@ -28,6 +28,15 @@ from plait.errors import InputError, PlaitError
 OfTexts = Literal["keep", "refuse", "missing"]
 Chooser = Callable[[Source], dict[str, Kind]]
 """Which columns are wanted, and in which kind."""
+
+
+STREAMED: Mapping[str, Callable[[Path, CsvFormat], Source]] = {
+    ".csv": CsvSource,
+    ".parquet": lambda path, _: ParquetSource(path),
+    ".arrow": lambda path, _: ArrowSource(path),
+    ".feather": lambda path, _: ArrowSource(path),
+}
+"""Files that are read as streams, by their endings."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +117,15 @@ def read_id_columns(place: Path | Source, names: tuple[str, ...], form: CsvForma
 
 
 def open_path(path: Path, form: CsvFormat) -> Source:
-    """A CSV file, a Parquet file, or a folder of Parquet files, as a source."""
+    """A CSV file, a Parquet file, a folder of Parquet files, or an Arrow file, as a source."""
     if path.is_dir():
         return ParquetSource(path)
-    kinds: Mapping[str, Callable[[], Source]] = {
-        ".csv": lambda: CsvSource(path, form),
-        ".parquet": lambda: ParquetSource(path),
-    }
-    if path.suffix.lower() not in kinds:
+    if path.suffix.lower() not in STREAMED:
         raise InputError(
-            f"a data file must end in {', '.join(kinds)}, or be a folder of Parquet files. Found {path.name!r}."
+            f"a data file must end in {', '.join(STREAMED)}, or be a folder of Parquet files. Found {path.name!r}."
         )
     _need_file(path)
-    return kinds[path.suffix.lower()]()
+    return STREAMED[path.suffix.lower()](path, form)
 
 
 def _read_path(
@@ -136,8 +141,8 @@ def _read_path(
     whole: dict[str, Callable[[Path, tuple[str, ...]], Table]]
     whole = {".svm": sparse, ".libsvm": sparse, ".npy": _read_numpy, ".npz": _read_numpy}
     reader = whole.get(path.suffix.lower())
-    if reader is None and not path.is_dir() and path.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"a data file must end in .csv, .parquet, {', '.join(whole)}. Found {path.name!r}.")
+    if reader is None and not path.is_dir() and path.suffix.lower() not in STREAMED:
+        raise InputError(f"a data file must end in {', '.join([*STREAMED, *whole])}. Found {path.name!r}.")
     if reader is not None:
         if dates:
             raise InputError(f"dates must stand in a CSV file, a Parquet file or a query. Found them in {path.name}.")

@@ -22,8 +22,9 @@ from plait.data.memory import IN_MEMORY, Room, amount
 from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
+from plait.data.scaling import MissingNumber
 from plait.data.sources import Kind, Source
-from plait.data.tables import Chooser, OfTexts, Table, open_path, read_id_columns, read_table
+from plait.data.tables import STREAMED, Chooser, OfTexts, Table, open_path, read_id_columns, read_table
 from plait.data.texts import Coded
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.party_privacy import check_preparation, mechanism_of
@@ -96,7 +97,10 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
         table = _on_cluster(job, file, order, wanted, room)
     else:
         table = _read_common(job, file, order, wanted, "missing" if private else "refuse", room)
-    prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
+    try:
+        prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
+    except MissingNumber as missing:
+        raise MissingNumber(missing.column, missing.row, _place(file, order, missing.row)) from None
     rows = prepare_rows(file, table, prepared, room)
     if rows.matrix.shape[1] < file.trust.min_columns:
         raise PrivacyError(
@@ -207,6 +211,15 @@ def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser,
 def _source(file: PartyFile) -> Source:
     place = _training_rows(file)
     return dated(open_path(place, file.data.csv_format) if isinstance(place, Path) else place, _dates(file))
+
+
+def _place(file: PartyFile, order: Order | None, row: int) -> str:
+    """Where a row of the table that was read, counted from 0, stands in its source."""
+    row = row if order is None else int(order.rows[row])
+    place = _training_rows(file)
+    if isinstance(place, Path) and not (place.is_dir() or place.suffix.lower() in STREAMED):
+        return f"{place.name}, row {row + 1}"
+    return _source(file).place(row)
 
 
 def _dates(file: PartyFile) -> dict[str, str]:

@@ -60,8 +60,8 @@ def fit(
     ----------
     parts : list or dict of tables (N, d_m)
         One table per party: NumPy, SciPy sparse, pandas, polars, anything with the Arrow C stream interface, or the
-        `pathlib.Path` of a CSV or Parquet file.  A dict names the parties.  All tables hold the same rows in the same
-        order.
+        path of a CSV, Parquet or Arrow file or of a folder of Parquet files.  A dict names the parties.  All tables
+        hold the same rows in the same order.
     y : array-like of shape (N,)
         Labels: -1/+1 or 0/1 for the losses of classifiers, numbers for the others.
     loss : Loss or str, default="logistic"

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import dataset, feather, parquet
 
 import plait
 from plait._texts import RowNumbers, Texts
@@ -142,16 +143,32 @@ def test_a_query_reads_what_duckdb_finds_in_its_folder(tmp_path: Path) -> None:
             read_table(QuerySource(query, tmp_path))
 
 
-@pytest.mark.parametrize("kind", ["arrow", "polars", "pandas", "duckdb"])
-def test_fit_takes_tables_of_every_library_alike(kind: str) -> None:
+LIBRARIES = {
+    "lazy polars": "polars",
+    "arrow": "pyarrow",
+    "data set": "pyarrow",
+    "path": "pyarrow",
+    "feather": "pyarrow",
+}
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "duckdb", *LIBRARIES])
+def test_fit_takes_tables_of_every_library_alike(kind: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, other = rng.standard_normal((200, 3)), rng.standard_normal((200, 2))
     y = (x[:, 0] + other[:, 1] > 0).astype(float)
     columns = {f"c{j}": x[:, j] for j in range(3)}
-    library = pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind), reason=f"{kind} is an extra")
+    library = pytest.importorskip(LIBRARIES.get(kind, kind), reason=f"{kind} is an extra")
+    folder = written(tmp_path / "d", "a.parquet", **{name: column[:120] for name, column in columns.items()})
+    written(folder, "b.parquet", **{name: column[120:] for name, column in columns.items()})
+    feather.write_feather(pa.table(columns), tmp_path / "x.feather", chunksize=70)
     make: dict[str, Callable[[], object]] = {
         "arrow": lambda: pa.table(columns),
+        "data set": lambda: dataset.dataset(folder),
+        "path": lambda: str(folder),
+        "feather": lambda: tmp_path / "x.feather",
         "polars": lambda: library.DataFrame(columns),
+        "lazy polars": lambda: library.DataFrame(columns).lazy(),
         "pandas": lambda: library.DataFrame(columns),
         "duckdb": lambda: library.from_arrow(pa.table(columns)),
     }
@@ -159,8 +176,40 @@ def test_fit_takes_tables_of_every_library_alike(kind: str) -> None:
     found = plait.fit({"a": make[kind](), "b": other}, y)
     # Data frames hold columns, not rows, so products may round otherwise.
     np.testing.assert_allclose(found.weights["a"], plain.weights["a"], rtol=1e-12)
-    with pytest.raises(InputError, match="Column 't' cannot be read as numbers"):
-        plait.fit({"a": pa.table({"t": ["u"] * 200}), "b": other}, y)
+
+
+HOSTILE = {
+    "text": (lambda: pa.table({"t": ["1", "u" * 10_000]}), "Column 't' cannot be read as numbers: found 'uuu.*, row 2"),
+    "moment": (
+        lambda: pa.table({"t": pa.array([0, 1], pa.timestamp("s"))}),
+        "'t' cannot be read .*1970-01-01.*, row 1",
+    ),
+    "list": (lambda: pa.table({"t": [[1.0], [2.0]]}), "column 't' must hold numbers or texts. Found list<"),
+    "struct": (lambda: pa.table({"t": [{"u": 1}] * 2}), "column 't' must hold numbers or texts. Found struct<"),
+    "same name": (lambda: pa.table([[1.0, 2.0], [3.0, 4.0]], names=["t", "t"]), "must have different names. Found 't'"),
+    "nothing": (lambda: pa.table({"t": pa.nulls(2)}), "Found nan in column 't', row 0"),
+    "pandas NA": (lambda: pd.DataFrame({"t": pd.array([1, None], dtype="Int64")}), "Found nan in column 't', row 1"),
+    "long text": (lambda: pd.DataFrame({"t": ["u" * 10_000] * 2}), "Column 't' cannot be read as numbers"),
+    "no path": (lambda: "nowhere.parquet", "the data file must be at 'nowhere.parquet'"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_table_that_holds_no_numbers_is_refused_in_a_short_sentence(kind: str) -> None:
+    make, what = HOSTILE[kind]
+    with pytest.raises(InputError, match=what) as refused:
+        plait.fit([make(), np.ones((2, 1))], [0, 1])
+    assert len(str(refused.value)) < 500
+
+
+def test_a_damaged_arrow_file_and_a_text_in_one_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrow"
+    feather.write_feather(pa.table({"t": ["1", "2", "many"]}), path, chunksize=2, compression="uncompressed")
+    with pytest.raises(InputError, match=r"x\.arrow, row 3: column 't' must hold numbers\. Found texts, like 'many'"):
+        read_table(path, choose=lambda _: {"t": "number"}, texts="refuse")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"x\.arrow must be a whole \.arrow file"):
+        read_table(path)
 
 
 def test_compact_texts_behave_like_a_tuple() -> None:

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from plait._texts import Texts
+from plait.alignment.order import Order
 from plait.data.disk_matrix import DiskMatrix
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.local_data import load_rows
 from plait.deployment.progress import Silent
+from plait.errors import InputError
 
 JOB = 'format = 1\nname = "j"\nparties = ["bank", "shop"]\nprotection = "plain"\n[coordinator]\nname = "bank"\n'
 
@@ -42,3 +45,17 @@ def test_a_table_on_disk_gives_the_files_of_one_in_memory(tmp_path: Path, monkey
         )
         found.append((weights["weights"], weights["mean"], prepared))
     assert found[0] == found[1]
+
+
+def test_a_missing_number_is_named_by_file_row_and_column(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    for i, column in enumerate(([1.0, 2.0], [3.0, None])):
+        parquet.write_table(pa.table({"x": [1.0, 2.0], "v": column}), tmp_path / "shop" / f"{i}.parquet")
+    (tmp_path / "shop.toml").write_text('[data]\nfile = "shop"\n')
+    (tmp_path / "job.toml").write_text(JOB)
+    job, file = read_job(tmp_path / "job.toml"), read_party(tmp_path / "job.toml", "shop")
+    with pytest.raises(InputError, match=r"column 'v' must have no missing numbers. Found one in 1\.parquet, row 2"):
+        load_rows(job, file)
+    order = Order(np.array([3, 0]), Texts.of(["k3", "k0"]), {})
+    with pytest.raises(InputError, match=r"column 'v' .* Found one in 1\.parquet, row 2"):
+        load_rows(job, file, order)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def replace(value: T, **changes: Any) -> T:
+def replace(value: T, /, **changes: Any) -> T:
     """Like `dataclasses.replace`, for classes without `__post_init__` and without slots."""
     kind: Any = type(value)
     names = kind.__dataclass_fields__

@@ -57,7 +57,7 @@ class Sharing(Method):
         return 0
 
     def start_rho(self, task: Task) -> float:
-        return task.loss.stiffness(task.labels, task.weights) if self.rho is None else self.rho
+        return task.loss.stiffness(task.labels, task.weights, task.fit_intercept) if self.rho is None else self.rho
 
     def party_side(self, block: Block) -> PartySide:
         return SharingParty(block, self.memory)
@@ -182,7 +182,7 @@ class SharingCoordinator(CoordinatorSide):
         drift = max(float(np.linalg.norm(gap + start.z - assumed)) for assumed in seen)
         size_z, size_u = float(np.linalg.norm(z)), float(np.linalg.norm(end.u))
         # The dual as a distance between scores, whatever rho: it sets the scale where the scores themselves vanish.
-        dual = state.rho / task.loss.stiffness(task.labels, task.weights) * size_u
+        dual = state.rho / task.loss.stiffness(task.labels, task.weights, task.fit_intercept) * size_u
         size = max(float(np.linalg.norm(total)), size_z, dual, 1e-300)
         measured = Measured(
             round=state.measured.round + 1,

@@ -96,7 +96,7 @@ class AugmentedCoordinator(CoordinatorSide):
     ) -> None:
         """side_of: the subspace method's coordinator for a rounded loss, its stiffness, and the task itself."""
         self.task = task
-        self.first_rho = task.loss.stiffness(task.labels, task.weights) if rho is None else rho
+        self.first_rho = task.loss.stiffness(task.labels, task.weights, task.fit_intercept) if rho is None else rho
         self._side_of = side_of
         self._made: tuple[Array, float, SubspaceCoordinator] | None = None
 

@@ -18,10 +18,12 @@ from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.messages import Description
 from plait.problem.conjugates import loss_conjugate
+from plait.problem.row_blocks import by_parts
 
 _LEAST_OBJECTIVE = 1e-10  # of the objective before round 1: below it a run counts as an exact fit
 _SHRINKAGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """By how much a dual point is made smaller where rounding has led it out of the slopes that a loss can have."""
+_ROUNDED_OFF = 2 * float(np.finfo(np.float64).eps)  # of a slope times its label: what rounding may add to a bound
 _STUCK, _WAIT = 1e-12, 5
 """Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
 Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
@@ -57,6 +59,9 @@ class Bounds:
                 supposed = -conjugate - (1 - again) * sum(r.supposed for r in reports)
                 break
         found = any(r.open > 0 for r in reports)
+        # Labels far from zero cancel in the bound, and scores far from zero in the objective.
+        lost = _ROUNDED_OFF * sum(by_parts(lambda rows: float(np.abs(g[rows]) @ np.abs(task.labels[rows])), g.size))
+        lower, supposed = lower - lost, supposed - lost
         return replace(self, lower=max(self.lower, lower), supposed=max(lower, supposed), open=found)
 
     def fallen(self, by: float) -> "Bounds":

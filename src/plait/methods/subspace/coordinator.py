@@ -32,6 +32,7 @@ from plait.methods.subspace.step_products import step_products, vector_places
 
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
 _EPSILON = float(np.finfo(np.float64).eps)  # of a number: what double precision rounds off
+_UNBALANCED = 1e-3  # of all slopes: what a minimum over the intercept may leave of their sum
 _ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
 
 
@@ -202,6 +203,7 @@ class SubspaceCoordinator(CoordinatorSide):
         moves = [
             span.moved(c, scale) for span, c, scale in zip(spans.spans, best.coefficients, best.scales, strict=True)
         ]
+        best = self._centred(best)
         assert best.scores is not None
         self._known = best.known
         memory = state.memory
@@ -235,6 +237,20 @@ class SubspaceCoordinator(CoordinatorSide):
             spans=None,
             products_known=spans.valley.carried(),
         )
+
+    def _centred(self, best: Trial) -> Trial:
+        """With the intercept at its minimum: Newton's method creeps where the loss is flat between far kinks."""
+        task, known = self.task, best.known
+        if known is None or not task.fit_intercept or task.loss.bends_slowly or not task.loss.convex:
+            return best
+        if abs(float(known.gradient.sum())) <= _UNBALANCED * float(np.abs(known.gradient).sum()):
+            return best
+        shift = best_shift(task, known.z)
+        there = Point.at(task, moved_scores(task, known.z, equal_ones(known.z.size), shift))
+        if not there.value < known.value:
+            return best
+        value, intercept = best.value + there.value - known.value, best.intercept + shift
+        return replace(best, intercept=intercept, value=value, scores=there.z, known=there)
 
     def _added(self, shares: Sequence[Array], moves: Sequence[Array]) -> tuple[Array, ...]:
         """Each group's part of the scores, moved."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from plait._replace import replace
 from plait._types import Array
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
@@ -32,6 +33,7 @@ _WIDE = 200  # columns from which on a working set is cheaper than the whole Gra
 _FIRST_SET, _GROWTH = 20, 2  # columns that may enter the first working set, and by how many times it may then grow
 _SETS = 12  # working sets in a step; what is still missing enters in the next round
 _VIOLATION = 1e-3  # of the worst violation at x: violations below it are left to the next round
+_LEAST_RIDGE, _RIDGE = 1e-25, 1e-10  # of the largest that a ball can ask for; how well it is found, relative
 _TOLERANCE, _BURSTS = 1e-10, 60  # of the general iteration: relative residual, bursts of proximal steps
 
 
@@ -93,14 +95,43 @@ def curved(features: Features, w: Array, cross: Array, inverse: Array) -> Curved
 def kinked_step(penalty: Penalty, x: Array, gradient: Array, h: Curved) -> Array:
     """y (d,), for a convex penalty."""
     every = np.arange(x.size)
-    if not penalty.separable:
+    if penalty.grouped is not None:
         q = h.block(every)
         return _general(penalty, q, q @ x - gradient, x)
     rule = Separable.of(penalty, x.size)
     if x.size <= _WIDE:
         q = h.block(every)
-        return _exact(rule, q, q @ x - gradient, x)
-    return _on_working_sets(rule, x, gradient, h)
+        linear = q @ x - gradient
+        return _within(penalty.norm_bound, rule, linear, lambda rule, near: _exact(rule, q, linear, near), x)
+    if np.isinf(penalty.norm_bound):
+        return _on_working_sets(rule, x, gradient, h)
+    return _within(
+        penalty.norm_bound, rule, h.apply(x) - gradient, lambda rule, _: _on_working_sets(rule, x, gradient, h), x
+    )
+
+
+def _within(
+    radius: float, rule: Separable, linear: Array, solve: Callable[[Separable, Array], Array], start: Array
+) -> Array:
+    """The solution in a ball: that with as much more ridge as makes its norm the radius."""
+    y = solve(rule, start)
+    if float(np.linalg.norm(y)) <= radius:
+        return y
+    from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
+
+    def at(power: float) -> Array:
+        nonlocal y
+        y = solve(replace(rule, ridge=rule.ridge + float(np.exp(power))), y)
+        return y
+
+    def lacks(power: float) -> float:
+        return 1 - float(np.linalg.norm(at(power))) / radius
+
+    most = np.log(max(float(np.linalg.norm(linear)) / radius, 1e-300))  # with more ridge no solution is as large
+    least = most + np.log(_LEAST_RIDGE)
+    if lacks(least) < 0 < lacks(most):
+        at(brentq(lacks, least, most, xtol=_RIDGE))
+    return y * min(1.0, radius / max(float(np.linalg.norm(y)), 1e-300))
 
 
 def _on_working_sets(rule: Separable, x: Array, gradient: Array, h: Curved) -> Array:

@@ -92,10 +92,10 @@ def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> 
     steep = float((np.abs(force) / basis.sizes).max(initial=0.0)) * basis.sizes + penalty.l1
     for wall, side in zip(penalty.bounds(d), (1.0, -1.0), strict=True):
         if np.isfinite(wall).any():
-            cones.append(_walls_at(wall, side, y, left, np.maximum(steep, 1e-300), reach))
+            cones.append(_walls_at(wall, side, y, left, np.maximum(steep, 1e-100), reach))
     if np.isfinite(penalty.norm_bound):
         reached = float(np.linalg.norm(reach)) / np.sqrt(d)
-        cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), 1e-300), reached))
+        cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), 1e-100), reached))
     return Rounding(tuple(cones), _ROUNDED, wider)
 
 

@@ -33,7 +33,10 @@ class Point:
 
         values, lows, tops = zip(*by_parts(look, z.size), strict=True)
         # Where the loss is flat or bends down, a little curvature, so that a slope is followed.
-        least = -np.inf if min(lows) > 0 else (_LEAST * max(tops) if max(tops) > 0 else 1.0)
+        least = -np.inf
+        if min(lows) <= 0:
+            unit = task.loss.stiffness(task.labels, task.weights, task.fit_intercept)
+            least = _LEAST * max(tops) if max(tops) > 0 else unit
 
         def weigh(rows: slice) -> None:
             np.multiply(task.weights[rows], np.maximum(curvature[rows], least), out=curvature[rows])

@@ -78,10 +78,10 @@ class Loss(ABC):
         """
         return None
 
-    def stiffness(self, y: Array, weights: Array | None = None) -> float:
+    def stiffness(self, y: Array, weights: Array | None = None, intercept: bool = True) -> float:
         """The typical curvature of the loss on these labels (N,): the natural unit of the penalty rho.
 
-        Labels count by their weights (N,), or alike.
+        Labels count by their weights (N,), or alike.  With an intercept scores begin amid the labels, else at 0.
         """
         return 1.0 if self.curvature is None else self.curvature
 

@@ -36,6 +36,9 @@ class Envelope(Loss):
         g = self.gradient(z, y)
         return self.rho * self.base.seen(g, g, 0.0).curvature
 
+    def stiffness(self, y: Array, weights: Array | None = None, intercept: bool = True) -> float:
+        return self.rho
+
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         """A parabola's share of the way to the base's own prox."""
         total = step + 1 / self.rho

@@ -51,7 +51,7 @@ class Poisson(Loss):
     def expected_response(self, mean: Array, variance: float) -> Array:
         return self.hessian(mean + variance / 2, mean)
 
-    def stiffness(self, y: Array, weights: Array | None = None) -> float:
+    def stiffness(self, y: Array, weights: Array | None = None, intercept: bool = True) -> float:
         """exp(z) averages to the mean count at any optimum with an intercept."""
         return max(float(np.average(y, weights=weights)), 1e-3)
 

@@ -126,9 +126,10 @@ class Pinball(Loss):
             gradient, (gradient > KINK_ROUNDING - self.quantile) & (gradient < 1 - self.quantile - KINK_ROUNDING)
         )
 
-    def stiffness(self, y: Array, weights: Array | None = None) -> float:
-        """A kink has no curvature of its own; the labels' spread sets the scale of the scores."""
-        spread = float(np.average(np.abs(y - weighted_median(y, weights)), weights=weights))
+    def stiffness(self, y: Array, weights: Array | None = None, intercept: bool = True) -> float:
+        """A kink has no curvature of its own; how far the labels are from the first scores sets their scale."""
+        first = weighted_median(y, weights) if intercept else 0.0
+        spread = float(np.average(np.abs(y - first), weights=weights))
         return 1.0 / spread if spread > 0 else 1.0
 
 

@@ -104,6 +104,52 @@ def test_a_far_target_is_reached() -> None:
     assert fit.intercept == pytest.approx(1e6, abs=1.0)
 
 
+def test_the_intercept_crosses_the_flat_parts_between_kinks_that_lie_far_apart() -> None:
+    x, _ = load_diabetes(return_X_y=True)
+    y = 2e5 + 1e5 * np.random.default_rng(0).normal(size=442)
+    fit = plait.fit(np.array_split(x, 3, axis=1), y, loss=plait.Pinball(0.9), penalty=plait.L2(1e-4))
+    assert fit.certified
+    assert fit.rounds <= 25
+
+
+def test_a_quantile_far_from_zero_is_reached_without_an_intercept() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 6)) * 10.0 ** np.array([-4, 5, 3, 2, 0, -1])
+    penalty = [plait.L2(1e-3), plait.L2(1e-3) + plait.Ball(0.2)]
+    y = 1e6 + 1e3 * rng.normal(size=40)
+    fit = plait.fit(np.array_split(x, 2, axis=1), y, loss=plait.Pinball(0.5), penalty=penalty, fit_intercept=False)
+    assert fit.certified
+    assert fit.rounds <= 20
+
+
+def test_a_ball_around_columns_of_very_different_sizes_is_certified() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(200, 20)) * 10.0 ** rng.uniform(-6, 6, size=20)
+    y = x / x.std(axis=0) @ rng.normal(size=20) + rng.normal(size=200)
+    penalty = plait.Ball(0.5, non_negative=True)
+    fit = plait.fit(np.array_split(x, 2, axis=1), y, loss=plait.Squared(), penalty=penalty)
+    assert fit.certified
+    assert fit.rounds <= 30
+
+
+def test_columns_of_zeros_in_a_ball_of_groups_stay_zero() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(12, 4)) * np.array([1.0, 1.0, 0.0, 0.0])
+    y = np.where(rng.random(12) > 0.5, 1.0, -1.0)
+    penalty = plait.GroupLasso(1e-3, (0, 0)) + plait.Ball(0.5)
+    fit = plait.fit(np.array_split(x, 2, axis=1), y, loss=plait.Hinge(), penalty=penalty)
+    assert fit.certified
+    assert not fit.weights[1].any()
+
+
+def test_the_proved_gap_knows_the_rounding_of_labels_far_from_zero() -> None:
+    rng = np.random.default_rng(3)
+    parts, y = np.array_split(rng.normal(size=(12, 30)), 2, axis=1), rng.normal(size=12)
+    near = plait.fit(parts, (y + 1e6) - 1e6, loss=plait.Squared(), penalty=plait.L2(1e-2))
+    far = plait.fit(parts, y + 1e6, loss=plait.Squared(), penalty=plait.L2(1e-2))
+    assert far.gap >= abs(far.objective - near.objective) / near.objective > 0
+
+
 def test_overlapping_columns_do_not_end_early() -> None:
     rng = np.random.default_rng(0)
     a = rng.normal(size=(500, 5))

@@ -10,7 +10,7 @@ from plait.errors import InputError
 from plait.problem.losses import Loss
 from plait.problem.metrics import metrics
 
-_MOST_ROWS = 50_000  # of a resample: more rows are stood for by fewer, whose spread is larger by a known factor
+_MOST_ROWS = 10_000  # of a resample: more rows are stood for by fewer, whose spread is larger by a known factor
 _RESAMPLES = 200  # of the rows: the ends of a 95 % interval then move by a few per cent of its width
 _LEVEL = 0.95  # of the intervals: the usual one
 
@@ -45,10 +45,12 @@ def compare(loss: Loss, scores: Mapping[str, Array], labels: Array, seed: int = 
     drawn = []
     count = min(labels.size, _MOST_ROWS)
     shrink = np.sqrt(count / labels.size)
+    sortings = {name: _Sorting(z) for name, z in scores.items()}
     for _ in range(_RESAMPLES):
         rows = rng.integers(labels.size, size=count)
+        sorted_rows = {name: sortings[name].sorted(rows) for name in names}
         try:
-            drawn.append({name: metrics(loss, z[rows], labels[rows]) for name, z in scores.items()})
+            drawn.append({name: metrics(loss, scores[name][at], labels[at]) for name, at in sorted_rows.items()})
         except InputError:
             continue  # a resample of few rows that holds one class only
     each = {n: {m: _interval(found[n][m], [d[n][m] for d in drawn], shrink) for m in found[n]} for n in names}
@@ -58,6 +60,19 @@ def compare(loss: Loss, scores: Mapping[str, Array], labels: Array, seed: int = 
         return _interval(found[n][m] - found[first][m], [d[n][m] - d[first][m] for d in drawn], shrink)
 
     return Comparison(each, {n: {m: gain(n, m) for m in found[n]} for n in names[1:]})
+
+
+class _Sorting:
+    """Brings rows into the order of falling scores by their places in it: metrics then find nothing left to sort."""
+
+    def __init__(self, scores: Array) -> None:
+        self._order = np.argsort(-scores, kind="stable")
+        self._place = np.empty_like(self._order)
+        self._place[self._order] = np.arange(scores.size)
+
+    def sorted(self, rows: Array) -> Array:
+        """The same rows, those with high scores first."""
+        return self._order[np.sort(self._place[rows])]
 
 
 def _interval(value: float, drawn: list[float], shrink: float) -> Interval:

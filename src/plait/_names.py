@@ -12,6 +12,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 _RUN_START = re.compile(r"[0-9a-f-]{1,64}")
 _HEX = re.compile(r"[0-9a-f]*")
+_OWN = {"ca": "the authority", "coordinator": "the coordinator's folder in a run", "job": "the job file"}
+"""Names of files and folders of plait: those of parties lie beside them."""
 LONGEST_TEXT = 2000  # characters of a reason that a peer gives: enough for any of our own errors
 
 
@@ -22,6 +24,13 @@ def check_name(name: str) -> str:
             f"a party's name must be 1 to 63 lower-case letters, digits and inner hyphens. Found {name[:80]!r}. "
             "Rename it."
         )
+    return name
+
+
+def check_party(name: str) -> str:
+    """A party's name itself; ConfigError unless its files cannot be mistaken for others."""
+    if check_name(name) in _OWN:
+        raise ConfigError(f"a party's name must be its own. Found {name!r}, as {_OWN[name]} is called. Rename it.")
     return name
 
 

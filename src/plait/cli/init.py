@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from plait._names import check_name
+from plait._names import check_party
 from plait.cli import templates
 from plait.data.guess import Guess, guess_columns
 from plait.deployment.job_file import read_job
@@ -50,7 +50,7 @@ def init(
         names, label_party = received.parties, received.coordinator.name
         summed = received.protection is not None and received.protection.mode == "sums"
     else:
-        names = tuple(check_name(part.strip()) for part in parties.split(",")) if parties else _EXAMPLE
+        names = tuple(check_party(part.strip()) for part in parties.split(",")) if parties else _EXAMPLE
         label_party = names[0]
         summed = _protection(names) == "sums"
     chosen = (name,) if name else tuple(dict.fromkeys((*names, label_party)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from plait._names import check_name, is_hex
+from plait._names import check_name, check_party, is_hex
 from plait.alignment.ids import NOT_RULES, AlignmentOptions
 from plait.data.preparation import PrepareOptions
 from plait.deployment.job_protection import blind_protection, check_scoring, protected_method, read_policy
@@ -187,7 +187,7 @@ def read_job(path: Path) -> Job:
 
 def read_party(job_path: Path, name: str, path: Path | None = None) -> PartyFile:
     """A party's file: `path`, or NAME.toml beside the job file."""
-    path = job_path.with_name(f"{check_name(name)}.toml") if path is None else path
+    path = job_path.with_name(f"{check_party(name)}.toml") if path is None else path
     table = _read(path, f"the party file of {name!r}")
     where = path.name
     need_keys(table, where, (*PARTY_SECTIONS, "runs"))
@@ -232,7 +232,7 @@ def _names(table: dict[str, Any], where: str) -> tuple[str, ...]:
     names = table.get("parties")
     if not isinstance(names, list) or not names or len(set(map(str, names))) != len(names):
         raise ConfigError(f'{where}: parties must list different names, like ["bank", "shop"]. Found {names!r}.')
-    return tuple(check_name(str(name)) for name in names)
+    return tuple(check_party(str(name)) for name in names)
 
 
 def _fingerprints(table: dict[str, Any], names: tuple[str, ...], where: str) -> dict[str, str]:

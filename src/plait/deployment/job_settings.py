@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from plait._names import check_name
+from plait._names import check_party
 from plait.alignment.ids import AlignmentOptions
 from plait.errors import ConfigError
 from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY
@@ -46,7 +46,7 @@ class CoordinatorSpec:
     patience: float = 600.0
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        check_party(self.name)
         check_address(self.address, "coordinator.address")
         if not self.patience > 0:
             raise ConfigError(f"coordinator.patience must be positive. Found {self.patience}.")
@@ -68,7 +68,7 @@ class BlindOptions:
     rows: int
 
     def __post_init__(self) -> None:
-        check_name(self.label_party)
+        check_party(self.label_party)
         if self.rows < 1:
             raise ConfigError(f"blind.rows must be 1 or more. Found {self.rows}.")
 

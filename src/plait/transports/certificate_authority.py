@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from plait._files import write_atomically
-from plait._names import check_name
+from plait._names import check_party
 from plait.errors import CertificateError
 from plait.transports.certificates import AUTHORITY, Folder, name_of, read_certificate, read_key, read_request
 
@@ -27,7 +27,7 @@ def init_authority(folder: Folder, name: str) -> None:
             f"an authority must be made once. Found {folder.authority_key}. Keep it, or move it away."
         )
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _subject(AUTHORITY + check_name(name))
+    subject = _subject(AUTHORITY + check_party(name))
     certificate = (
         _builder(subject, subject, key.public_key(), datetime.timedelta(days=365 * AUTHORITY_YEARS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -35,7 +35,7 @@ def init_authority(folder: Folder, name: str) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    for path in (folder.authority, folder.certificate(check_name(name)), folder.key(name)):
+    for path in (folder.authority, folder.certificate(check_party(name)), folder.key(name)):
         if path.exists():
             raise CertificateError(f"an authority begins in an empty folder. Found {path}. Move it away.")
     _write_key(folder.authority_key, key)
@@ -49,7 +49,7 @@ def make_request(folder: Folder, name: str, renew: bool = False) -> Path:
 
     To renew, the new key waits beside the old one until its certificate comes.
     """
-    check_name(name)
+    check_party(name)
     place = folder.next_key(name) if renew else folder.key(name)
     if place.exists():
         raise CertificateError(

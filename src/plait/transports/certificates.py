@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 
-from plait._names import check_name, plain
+from plait._names import check_party, plain
 from plait.errors import CertificateError, ConfigError
 
 _PEM = b"-----BEGIN"
@@ -148,7 +148,7 @@ def name_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> s
 def checked_name(name: str) -> str:
     """A name in a certificate: a party's, or an authority's; CertificateError for any other."""
     try:
-        check_name(name.removeprefix(AUTHORITY))
+        check_party(name.removeprefix(AUTHORITY))
     except ConfigError as error:
         raise CertificateError(f"a certificate must carry a party's name: {error}") from None
     return name

@@ -17,7 +17,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias, cast
 
-from plait._names import LONGEST_TEXT, check_name, check_run, is_hex, is_run, plain
+from plait._names import LONGEST_TEXT, check_party, check_run, is_hex, is_run, plain
 from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
@@ -52,7 +52,7 @@ class Hello:
     def __post_init__(self) -> None:
         _need(len(self.package) <= _LONGEST_VERSION and self.package.isprintable(), "a version is short.", self.package)
         try:
-            check_name(self.party)
+            check_party(self.party)
         except ConfigError as error:
             raise ProtocolError(str(error)) from None
         _need(is_hex(self.job, DIGEST_BYTES), "a job is named by its SHA-256.", self.job)

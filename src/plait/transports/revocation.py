@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from plait._files import write_atomically
-from plait._names import check_name
+from plait._names import check_party
 from plait.errors import CertificateError
 from plait.transports.certificate_authority import AUTHORITY_YEARS
 from plait.transports.certificates import Folder, read, read_certificate, read_key
@@ -15,7 +15,7 @@ from plait.transports.certificates import Folder, read, read_certificate, read_k
 
 def revoke(folder: Folder, name: str, older: bool = False) -> int:
     """Revoke every certificate of a name, or with `older` all but the newest; returns how many are new on the list."""
-    found = [read_certificate(path) for path in folder.issued(check_name(name))]
+    found = [read_certificate(path) for path in folder.issued(check_party(name))]
     if name == folder.owner and not older:
         raise CertificateError(
             f"{name!r} is the label party itself. Make a new authority instead, and send ca.crt to everyone."

@@ -122,7 +122,9 @@ def test_a_list_of_another_authority_is_not_believed(bank: Folder, tmp_path: Pat
 
 
 @pytest.mark.threat(
-    "requester of a certificate", "a name that looks like another", "one form for names: no case, no look-alike"
+    "requester of a certificate",
+    "a name that looks like another, or as plait's own files have",
+    "one form for names: no case, no look-alike; names of plait's own files are taken",
 )
 @pytest.mark.parametrize(
     "name",
@@ -137,9 +139,15 @@ def test_a_list_of_another_authority_is_not_believed(bank: Folder, tmp_path: Pat
         "bank/../x",
         "*",
         "plait authority of bank",
+        "ca",
+        "coordinator",
+        "job",
     ],
 )
-def test_a_request_with_a_name_that_looks_like_another_is_refused(tmp_path: Path, bank: Folder, name: str) -> None:
+@pytest.mark.parametrize("how", [["--yes"], ["--yes", "--renew"]])
+def test_a_request_with_a_name_that_looks_like_another_is_refused(
+    tmp_path: Path, bank: Folder, name: str, how: list[str]
+) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -152,7 +160,7 @@ def test_a_request_with_a_name_that_looks_like_another_is_refused(tmp_path: Path
     signed = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     before = {path: path.read_bytes() for path in bank.path.rglob("*.crt")}
-    code, said = sign(file, bank, "--yes")
+    code, said = sign(file, bank, *how)
     assert code != 0, said
     assert {path: path.read_bytes() for path in bank.path.rglob("*.crt")} == before
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.errors import InputError
@@ -70,7 +71,7 @@ class _Sorting:
         self._place = np.empty_like(self._order)
         self._place[self._order] = np.arange(scores.size)
 
-    def sorted(self, rows: Array) -> Array:
+    def sorted(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """The same rows, those with high scores first."""
         return self._order[np.sort(self._place[rows])]
 

@@ -17,6 +17,7 @@ from plait.cli.init import init
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # paragraphs are wrapped by the terminal, and [sections] stay as they are
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.party_privacy import guaranteed
+from plait.deployment.party_privacy import guaranteed, mechanism_of
 from plait.errors import PrivacyError
+from plait.privacy.mechanisms.base import Schedule
 from plait.training.protected import summed_groups
 
 
@@ -15,7 +16,7 @@ def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
     """
     mode = "plain" if job.protection is None else job.protection.mode
     label_party = job.label_party
-    others = ", ".join(name for name in job.parties if name != label_party)
+    others = " and ".join(name for name in job.parties if name != label_party)
     if mode == "blind":
         if file.name in job.parties:
             other = next(name for name in job.parties if name != file.name)
@@ -38,8 +39,8 @@ def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
 
 
 _MOMENTS = (
-    "this run hides the labels (experimental, see docs/protection.md): D^T g, one number a column in every round, "
-    "is all that {others} can learn of them"
+    "this run hides the labels (experimental, see docs/protection.md). In every round {others} can learn D^T g, one "
+    "sum over all rows for each column, and nothing else of them"
 )
 _SUMS = (
     "this run hides {name}'s scores (experimental, see docs/protection.md): {label} learns sums over {groups}, and "
@@ -129,11 +130,10 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
         machine = job.coordinator.name
         said.append(f"Each party has sent {vectors} to {machine}, shuffled, under random signs and masks.")
         said.append(f"{machine} has read their sums, and the labels, shuffled and under the same signs.")
-        said.append("Each party has learnt D^T g of every round, one number for each of its own columns.")
+        said.append("Each party has learnt D^T g of every round: one sum over all rows for each of its own columns.")
     elif name == label_party:
         for party in helpers if mode != "sums" else ():
-            noisy = ", with the noise of its guarantee" if guaranteed(job, party) else ""
-            said.append(f"{party} has sent {vectors}: its partial scores{noisy}.")
+            said.append(f"{party} has sent {_sent(job, party, vectors)}.")
         labels = job.policy.labels
         if mode == "sums":
             said.append(f"The parties have sent {vectors} each, masked: only the sums can be read.")
@@ -141,17 +141,50 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
             who = " and ".join(helpers)
             seen = "can read every label from what was sent"
             if mode != "plain":
-                seen = "learnt D^T g of every round, one number a column, and nothing else of the labels"
+                seen = (
+                    "learnt D^T g of every round, one sum over all rows for each column, and nothing else of the labels"
+                )
             elif labels is not None:
                 seen = f"saw noisy labels: {labels.sentence}"
             said.append(f"{who} {seen}.")
     elif mode == "sums":
         said.append(f"This party has sent {vectors} to {label_party}, masked: only sums can be read.")
     else:
-        noisy = ", with the noise of the guarantee" if guaranteed(job, name) else ""
-        said.append(f"This party has sent {vectors} to {label_party}: its partial scores{noisy}.")
+        said.append(f"This party has sent {_sent(job, name, vectors, to=f' to {label_party}')}.")
         left = "Its columns and its weights have not left this machine"
         encrypted = ", but for its columns once, encrypted under a key that it keeps" if mode != "plain" else ""
         said.append(f"{left}{encrypted}.")
     said.append("Others on the network have learnt how many bytes were sent, and when.")
     return said
+
+
+def _sent(job: Job, name: str, vectors: str, to: str = "") -> str:
+    """What a party sends in a run without masks: numbers per row, or noisy sums where it learns in one private pass."""
+    if mechanism_of(job, name).schedule is Schedule.ONE_PASS:
+        return f"sums over all its rows{to}, with the noise of its guarantee, and no number per row"
+    noisy = ", with the noise of its guarantee" if guaranteed(job, name) else ""
+    return f"{vectors}{to}: its partial scores{noisy}"
+
+
+def revealed_by_scores(job: Job, name: str, requests: int | None) -> list[str]:
+    """What a prediction service has shown so far; only its own program knows how many requests there were."""
+    label_party = job.label_party
+    if name != label_party:
+        return [
+            f"Each row that a client asks for shows {label_party} {_part(job)}.",
+            "This party sees which of its ids are asked for, and when. Its columns and its weights stay here.",
+        ]
+    if not requests:
+        return ["Nothing yet: nobody has asked for a score."]
+    others = " and ".join(party for party in job.parties if party != label_party)
+    return [
+        f"{requests:,} requests were answered: each client has the scores of the rows that it asked for.",
+        f"{label_party} has learnt {_part(job)} for each of these rows.",
+        f"{others} have seen which ids were asked for, and when.",
+    ]
+
+
+def _part(job: Job) -> str:
+    """What the label party learns of one score."""
+    masked = job.protection is not None and job.protection.mode == "sums"
+    return "the sum of the other parties' parts" if masked else "every party's part of the score"

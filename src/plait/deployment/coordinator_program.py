@@ -214,7 +214,7 @@ class _Run:
         results = Results(self.job, self.labels, conducted)
         results.write(self.folder)
         if self.lasting:
-            for line in coordinator_after(self.job, self.columns, len(conducted.outcome.history)):
+            for line in coordinator_after(self.job, self.columns, len(conducted.outcome.history), len(self.labels.ids)):
                 self.audit.note(SHOWN, line=line)
                 self.progress.say(line)
         self.audit.settle()

@@ -56,15 +56,11 @@ def coordinator_before(job: Job, columns: dict[str, int], rows: int) -> list[str
     lines = []
     for name, count in columns.items():
         if name != job.label_party:
-            read = float(label_exposure(np.array([count / rows]))[0])
-            lines.append(
-                f"{name} learns {_moments(job.loss, count)}, of {rows} labels: enough to read a coin-flip label of a "
-                f"mean row with probability {read:.3f}"
-            )
+            lines.append(f"{name} learns {_moments(job.loss, count)}, of {rows} labels. {_guess(count, rows)}")
     return lines
 
 
-def coordinator_after(job: Job, columns: dict[str, int], vectors: int) -> list[str]:
+def coordinator_after(job: Job, columns: dict[str, int], vectors: int, rows: int) -> list[str]:
     """What the coordinator is told after so many rounds; `columns` is empty where nobody has told them."""
     lines = []
     for name in (each for each in job.parties if each != job.label_party):
@@ -72,16 +68,25 @@ def coordinator_after(job: Job, columns: dict[str, int], vectors: int) -> list[s
             known = f": {_directions(vectors, columns[name])}" if name in columns else ""
             lines.append(f"{name} has shown {vectors} vectors of its scores{known}")
         if name in columns:
-            lines.append(f"{name} has learnt {_moments(job.loss, columns[name], vectors)}")
+            lines.append(
+                f"{name} has learnt {_moments(job.loss, columns[name], vectors)}. {_guess(columns[name], rows)}"
+            )
     return lines
 
 
 def noted(audit: Path) -> list[str]:
-    """The lines that an audit log has, each once."""
+    """The lines of an audit log, each once: those of the end, or where there are none those of before round 1."""
     if not audit.exists():
         return []
-    lines = (entry.facts["line"] for entry in read_log(audit) if entry.facts["what"] in (SHOWS, SHOWN))
-    return list(dict.fromkeys(lines))
+    lines = [entry.facts for entry in read_log(audit) if entry.facts["what"] in (SHOWS, SHOWN)]
+    last = [facts["line"] for facts in lines if facts["what"] == SHOWN] or [facts["line"] for facts in lines]
+    return list(dict.fromkeys(last))
+
+
+def _guess(columns: int, rows: int) -> str:
+    """What the moments of so many columns tell of one label, for people."""
+    right = float(label_exposure(np.array([columns / rows]))[0])
+    return f"From them it guesses a yes/no label of a mean row right with probability {right:.3f} (0.500 is chance)"
 
 
 def _directions(vectors: int, columns: int) -> str:

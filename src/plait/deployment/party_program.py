@@ -45,7 +45,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             while finished.ok and finished.details.get("phase") == ALIGN:
                 finished = connection.serve(hello, runs.join)
             opened = next(iter(runs.opened.values())) if runs.opened else None
-            folder = None if opened is None else opened.folder
+            folder, rows = (None, 0) if opened is None else (opened.folder, opened.shape[0])
             for line in [] if opened is None else opened.disclosed:
                 progress.say(f"{file.name}: {line}")
         finally:
@@ -53,7 +53,7 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
     if not finished.ok or folder is None:
         progress.end(Ending(finished.reason, converged=False, failed=True))
         raise TransportError(f"the run ended at the coordinator: {finished.reason}")
-    report = write_report(folder, job, file, told_results(finished.details))
+    report = write_report(folder, job, file, {**told_results(finished.details), "rows": rows})
     progress.event(REPORT, {"path": str(report)})
     progress.end(Ending(finished.reason, converged=finished.details.get("converged") is True))
     progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")

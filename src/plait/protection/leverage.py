@@ -50,9 +50,9 @@ class Leverage:
         worst = float(label_exposure(np.array([self.largest]))[0])
         mean = float(label_exposure(np.array([self.rows.mean()]))[0])
         return (
-            f"{self.columns} columns of {self.rows.size} rows; largest leverage {self.largest:.3g}"
-            f" (a coin-flip label read with probability {worst:.3f}), mean {self.rows.mean():.3g} ({mean:.3f}),"
-            f" {self.noted} rows above {NOTED_LEVERAGE}"
+            f"{self.columns} columns of {self.rows.size} rows: who has D^T y guesses a yes/no label right with "
+            f"probability {mean:.3f} for a mean row and {worst:.3f} for the one that stands out most (chance: 0.500); "
+            f"largest leverage {self.largest:.3g} of a row, {self.noted} rows above {NOTED_LEVERAGE}"
         )
 
 

@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 
 from plait._types import Array
+from plait.alignment.order import Order
 from plait.data import preparation
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
-from plait.deployment.local_data import Labels, load_labels, load_rows, prepare_rows, read_file, read_training_rows
+from plait.deployment.local_data import (
+    Labels,
+    load_ids,
+    load_labels,
+    load_rows,
+    prepare_rows,
+    read_new_rows,
+    read_training_rows,
+)
 from plait.deployment.run_folder import RunFolder
 from plait.problem.losses import Loss
 from plait.training.fit import fit
@@ -42,8 +51,8 @@ def evidence_on_new_rows(
     """The run's model, the label party alone, and with each partner whose columns are on this machine.
 
     Only rows count that have a score.  The label party alone is trained here, on all rows that it has, with the job's
-    loss and its penalty: nobody else is asked.  A model with one partner is trained where one program has all files,
-    and the job needs no alignment.
+    loss and its penalty: nobody else is asked.  A model with one partner is trained where one program has all files and
+    nothing is private: it would be one more release.
     """
     labels, known = load_labels(job, file, rows_file).values, scores.complete
     models = {TOGETHER: scores.values[known]}
@@ -51,10 +60,10 @@ def evidence_on_new_rows(
     if file.name in job.parties and (own.path / "preparation.json").exists():
         prepared = preparation.load(own.path)
         here = prepare_rows(file, read_training_rows(file), prepared).matrix
-        there = prepare_rows(file, read_file(file, rows_file), prepared)
+        there = prepare_rows(file, read_new_rows(job, file, rows_file).table, prepared)
         ids = [there.ids[int(i)] for i in np.flatnonzero(known)]
         base = _Base(job, file, here, there.matrix[known], ids, load_labels(job, file))
-        pairs = local if job.alignment is None and len(job.parties) > 2 else ()
+        pairs = local if len(job.parties) > 2 and not job.policy.private else ()
         partners = {f"{file.name} with {p.name}": base.with_partner(p) for p in pairs if p.name != file.name}
         models = {f"{file.name} alone": base.alone(), **partners, **models}
     return Evidence("new rows", True, job.loss, models, labels[known])
@@ -77,13 +86,20 @@ class _Base:
         return np.asarray(_trained(self.job, {name: self.here}, self.labels).scores({name: self.new}))
 
     def with_partner(self, partner: PartyFile) -> Array:
-        """The scores (K,) of a model with one partner, whose new rows are found by their ids."""
-        rows = load_rows(self.job, partner)
-        theirs = prepare_rows(partner, read_file(partner, partner.data.score), rows.prepared)
-        place = {name: i for i, name in enumerate(theirs.ids)}
-        at = [place[name] for name in self.ids]
-        model = _trained(self.job, {self.file.name: self.here, partner.name: rows.matrix}, self.labels)
-        return np.asarray(model.scores({self.file.name: self.new, partner.name: theirs.matrix[at]}))
+        """The scores (K,) of a model with one partner, whose rows are found by their ids."""
+        job, mine, labels = self.job, self.here, self.labels
+        order = None
+        if job.alignment is not None:
+            own, theirs = load_ids(job, self.file), load_ids(job, partner)
+            _, here, there = np.intersect1d(list(own.texts), list(theirs.texts), return_indices=True)
+            order, at = Order(theirs.rows[there], theirs.texts.take(there), {}), own.rows[here]
+            mine = mine[at]
+            labels = Labels((), labels.values[at], None if labels.weights is None else labels.weights[at])
+        rows, new = load_rows(job, partner, order), read_new_rows(job, partner, partner.data.score).table
+        place = {name: i for i, name in enumerate(new.ids)}
+        matrix = prepare_rows(partner, new, rows.prepared).matrix[[place[name] for name in self.ids]]
+        model = _trained(job, {self.file.name: mine, partner.name: rows.matrix}, labels)
+        return np.asarray(model.scores({self.file.name: self.new, partner.name: matrix}))
 
 
 def _trained(job: Job, parts: Mapping[str, Any], labels: Labels) -> Fit:

@@ -87,7 +87,7 @@ def _precision(evidence: Evidence, positive: Array) -> Figure:
 
 def _calibration(evidence: Evidence, positive: Array) -> Figure:
     expected, observed = curves.calibration(expit(evidence.scores[TOGETHER]), positive)
-    top = float(max(expected.max(), observed.max()))
+    top = min(1.0, 1.05 * float(max(expected.max(), observed.max())))
     axes = Axes("Calibration", "expected", "observed", (0.0, top), (0.0, top), percent=True)
     points = list(zip(expected.tolist(), observed.tolist(), strict=True))
     return Figure(

@@ -1,11 +1,14 @@
 """The report: what a person who decides reads, and nothing that is empty."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from plait.alignment.ids import AlignmentOptions
+from plait.deployment.consent import revealed
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
 from plait.deployment.joint_scores import JointScores
@@ -13,6 +16,7 @@ from plait.deployment.progress import Silent
 from plait.deployment.report.chart import Axes, bar_chart, line_chart
 from plait.deployment.report.evidence import TOGETHER, evidence_on_new_rows
 from plait.deployment.run_folder import RunFolder
+from plait.privacy import NoPrivacy, Policy, Recommended
 from tests.e2e.conftest import make_job
 
 
@@ -80,6 +84,35 @@ def test_what_each_partner_brings_is_measured_on_new_rows(tmp_path: Path) -> Non
     loss = {name: job.loss.value(z, evidence.labels).mean() for name, z in evidence.scores.items()}
     assert loss["bank with shop"] < loss["bank alone"]
     assert loss["bank alone"] < loss[TOGETHER] == pytest.approx(np.log(2))
+
+
+def test_a_partner_whose_rows_stand_in_another_order_is_joined_by_ids(tmp_path: Path) -> None:
+    job, files, folder = trained(tmp_path / "job", parties=("bank", "shop", "insurer"))
+    new = [replace(f, data=replace(f.data, score=f"{f.name}.csv")) for f in files]
+    rows = len((tmp_path / "job" / "bank.csv").read_text().splitlines()) - 1
+    scores = JointScores([f"r{i}" for i in range(rows)], np.zeros(rows), folder.path, [()] * rows, "refuse")
+    in_order = evidence_on_new_rows(job, new[0], new, "bank.csv", scores)
+    header, *lines = (tmp_path / "job" / "shop.csv").read_text().splitlines()
+    shuffled = [lines[i] for i in np.random.default_rng(0).permutation(rows)]
+    (tmp_path / "job" / "shop.csv").write_text("\n".join([header, *shuffled]) + "\n")
+    aligned = evidence_on_new_rows(replace(job, alignment=AlignmentOptions()), new[0], new, "bank.csv", scores)
+    for name in ("bank with shop", "bank with insurer"):
+        np.testing.assert_allclose(aligned.scores[name], in_order.scores[name], atol=1e-4)
+
+
+def test_a_private_report_says_that_a_helper_sent_sums_and_measures_no_partner_without_noise(tmp_path: Path) -> None:
+    job, files, folder = trained(tmp_path / "job", parties=("bank", "shop", "insurer"))
+    private = replace(
+        job, policy=Policy({"bank": NoPrivacy(), "shop": Recommended(epsilon=1.0), "insurer": NoPrivacy()})
+    )
+    assert revealed(private, "bank", 9, 500)[0] == (
+        "shop has sent sums over all its rows, with the noise of its guarantee, and no number per row."
+    )
+    assert revealed(private, "bank", 9, 500)[1] == "insurer has sent 9 vectors of 500 numbers: its partial scores."
+    new = [replace(f, data=replace(f.data, score=f"{f.name}.csv")) for f in files]
+    rows = len((tmp_path / "job" / "bank.csv").read_text().splitlines()) - 1
+    scores = JointScores([f"r{i}" for i in range(rows)], np.zeros(rows), folder.path, [()] * rows, "refuse")
+    assert list(evidence_on_new_rows(private, new[0], new, "bank.csv", scores).scores) == ["bank alone", TOGETHER]
 
 
 def test_charts_that_have_nothing_to_show_are_left_out() -> None:

@@ -1,6 +1,7 @@
 """The live page in a real browser, beside real programs."""
 
 import re
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from plait.deployment.processes import free_port
 from tests.e2e.browser import browser, needs_browser, picture
 from tests.e2e.conftest import JobMaker
-from tests.e2e.test_service import serve, train
+from tests.e2e.test_service import serve, start, train
 
 SLOWLY = 'name = "proximal"\nrho = 3.0'  # many cheap rounds: time to look
 UNNAMED = """
@@ -74,6 +75,26 @@ def test_the_page_can_be_used_without_a_mouse_and_has_names_for_all_it_shows(job
         assert driver.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert driver.execute_script(wide) <= 0  # nothing hangs over the edge of a telephone
+
+
+@needs_browser
+def test_a_failed_run_keeps_its_page_and_a_feature_party_that_serves_has_one(jobs: JobMaker) -> None:
+    job = jobs(rounds=3, rows=200, patience=1)
+    port, other = free_port(), free_port()
+    job.start("bank", "--page", f"127.0.0.1:{port}", "--stay")
+    job.until("bank", "the page stays")
+    with browser() as driver:
+        driver.get(f"http://127.0.0.1:{port}/")
+        assert until(driver, lambda text: text.startswith("The run has failed"), "headline")
+        assert "shop" in driver.find_element("id", "warnings").text
+        job.programs["bank"].send_signal(signal.SIGINT)
+        assert job.wait("bank") == 1
+        start(job, "shop", "--page", f"127.0.0.1:{other}", "--rows", "shop.csv")
+        job.until("serve-shop", "live page")
+        driver.get(f"http://127.0.0.1:{other}/")
+        until(driver, lambda text: text == "Waiting for the coordinator.", "headline")
+        assert "shows bank every party's part of the score" in driver.find_element("id", "revealed").text
+        assert driver.get_log("browser") == []
 
 
 @needs_browser

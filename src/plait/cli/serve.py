@@ -20,7 +20,7 @@ from plait.cli.options import (
     start,
 )
 from plait.cli.predict import Refresh, RowsFile, RunName, consent_to_join
-from plait.cli.watching import Shown, watcher
+from plait.cli.watching import Shown
 from plait.deployment.score_party import help_score
 from plait.deployment.scorer import SERVE
 from plait.deployment.service.serve_options import ServeOptions
@@ -89,7 +89,8 @@ def serve(
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere, scores=True)
     consent = consent_to_join(program, yes)
     if not program.coordinates:
-        help_score(program.job, program.file, program.dial(), rows, SERVE, watcher(log), consent)
+        with Shown(log, page=page).watch(program.viewer("serve")) as progress:
+            help_score(program.job, program.file, program.dial(), rows, SERVE, progress, consent)
         return
     from plait.deployment.service.program import serve as serve_scores  # Starlette and uvicorn are slow to import
 

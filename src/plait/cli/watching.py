@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ import typer
 
 from plait._names import plain
 from plait.cli.tracking import tracker_of
+from plait.deployment.event_words import EventWords
 from plait.deployment.page.board import Board, Viewer
 from plait.deployment.progress import PHASE, REPORT, Look, Progress, Silent, Watchers
+from plait.errors import PlaitError
 from plait.training.history import Round
 from plait.training.tracking.forecast import Forecast, Forecaster
 from plait.training.tracking.json_lines import json_line
@@ -21,21 +23,9 @@ from plait.training.tracking.tracker import Ending, RunFacts, fields_of
 
 _ROUND_PAUSE = 0.2  # seconds between two rounds that are shown: as fast as an eye follows
 _FIRST_ROUNDS = 3  # rounds that are always shown: a reader sees at once that something happens
-_SHORT_WAIT = 3.0  # seconds without a connection that are normal: between two phases, and while programs start
-_UNSHOWN = ("address", "fingerprint")  # facts that fill a line and help nobody who reads along
-_SENTENCES = {
-    "joined": "{peer} is connected",
-    "left": "{peer} has left",
-    "refused": "refused {peer}: {reason}",
-    "aligning": "{party}: {blinded:,} of {of:,} ids blinded, {ids a second:,} a second, about {seconds left:,} s left",
-    "request": "{method} {path} of {client}: {status} in {seconds} s, request {request}",
-    "failed": "request {request} failed: {reason}",
-    "http": "{text}",
-}
-"""Events in words; others are shown with their facts."""
-_UNSAID = ("early", PHASE, REPORT)
-"""Events that sentences tell already, or that nobody has to know: an early party tries again by itself."""
-_LONG_PAUSE = 15.0  # seconds between two attempts that belong to different waits: thrice the longest pause of a party
+_SHORT_RUN = 3.0  # seconds: a shorter run needs no forecast
+_UNSAID = (PHASE, REPORT)
+"""Events that sentences tell already."""
 
 
 class Terminal(Silent):
@@ -44,7 +34,7 @@ class Terminal(Silent):
     def __init__(self) -> None:
         self._shown = 0.0
         self._kept: Round | None = None
-        self._wait = _Wait()
+        self._words = EventWords()
         self._forecaster = Forecaster()
         self._forecast = Forecast()
 
@@ -56,11 +46,8 @@ class Terminal(Silent):
         typer.echo(plain(text))
 
     def event(self, what: str, facts: dict[str, Any]) -> None:
-        if what == "disconnected":
-            if self._wait.lasts(facts["reason"], time.monotonic(), facts["again"]):
-                self.say(f"waiting for the coordinator: {facts['reason']}")
-        elif what not in _UNSAID:
-            self.say(_sentence(what, facts))
+        if what not in _UNSAID and (words := self._words.of(what, facts)):
+            self.say(words)
 
     def round(self, record: Round) -> None:
         now = time.monotonic()
@@ -76,7 +63,7 @@ class Terminal(Silent):
         self._kept = None
         known = math.isfinite(record.objective)  # nobody releases it in a private run
         state = f"objective {record.objective:.6g}  {_distance(record)}  " if known else ""
-        rest = f"  {self._forecast}" if record.seconds >= _SHORT_WAIT else ""  # a short run needs no forecast
+        rest = f"  {self._forecast}" if record.seconds >= _SHORT_RUN else ""
         typer.echo(f"round {record.round:4d}  {state}{record.seconds:.2f} s{rest}")
 
 
@@ -85,35 +72,6 @@ def _distance(record: Round) -> str:
     if math.isnan(record.gap):
         return f"residuals {record.primal:.1e} {record.dual:.1e}"
     return f"gap {record.gap:.1e}" if math.isfinite(record.gap) else "no bound yet"
-
-
-def _sentence(what: str, facts: dict[str, Any]) -> str:
-    """An event in words; how often it happened, where it was not the first time."""
-    if what not in _SENTENCES:
-        return f"{what}: " + ", ".join(f"{k} {v}" for k, v in facts.items() if k not in _UNSHOWN)
-    times = f" (time {facts['times']})" if "times" in facts else ""
-    return _SENTENCES[what].format_map(facts) + times
-
-
-class _Wait:
-    """How long a party has had no connection, and what was said about it."""
-
-    def __init__(self) -> None:
-        self._began = self._last = -math.inf
-        self._said = ""
-
-    def lasts(self, reason: str, now: float, again: bool) -> bool:
-        """Whether to say now that the party waits: not at once, and each reason once.
-
-        A wait begins anew when this is not `again` an attempt in vain, but the first one, or the end of a connection.
-        """
-        if not again or now - self._last > _LONG_PAUSE:
-            self._began, self._said = now, ""
-        self._last = now
-        if now - self._began < _SHORT_WAIT or reason == self._said:
-            return False
-        self._said = reason
-        return True
 
 
 class JsonLog:
@@ -171,11 +129,20 @@ class Shown:
         shown.say(f"live page: {server.url}")
         try:
             yield Watchers([shown, board], trackers)
+            self._wait_for_readers(shown)
+        except PlaitError as error:
             if self.stay:
-                shown.say("the page stays: end it with Ctrl-C")
-                threading.Event().wait()
+                shown.say(f"failed: {error}")
+                with suppress(KeyboardInterrupt):  # the failure decides how the program ends
+                    self._wait_for_readers(shown)
+            raise
         finally:
             server.close()
+
+    def _wait_for_readers(self, shown: Progress) -> None:
+        if self.stay:
+            shown.say("the page stays: end it with Ctrl-C")
+            threading.Event().wait()
 
 
 def watcher(log: str) -> Progress:

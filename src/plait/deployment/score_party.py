@@ -12,7 +12,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import need_phase
 from plait.deployment.masked_scores import masks_scores
 from plait.deployment.party_privacy import discreet
-from plait.deployment.progress import Progress
+from plait.deployment.progress import PHASE, Progress
 from plait.deployment.run_keys import signing
 from plait.deployment.scorer import SERVE, Scorer, Scorers
 from plait.errors import ConfigError, PlaitError, TransportError
@@ -32,6 +32,7 @@ def help_score(
     connection = link(job, dial, lambda w, **f: progress.event(w, f))
     connection.discreet = discreet(job, file)
     hello = Hello(PROTOCOL, __version__, file.name, job.digest, purpose)
+    progress.event(PHASE, {"phase": "waiting"})
     if purpose == SERVE:
         side.refresh_when_told()
     try:
@@ -83,6 +84,7 @@ class _PartySide:
             )
         if self._purpose == SERVE:
             self._opened[key].load(welcome.run)
+            self._progress.event(PHASE, {"phase": "serving", "run": welcome.run})
         return self._opened[key]
 
     def _open(self, welcome: Welcome) -> Scorer | Scorers:

@@ -7,6 +7,7 @@ import pytest
 
 from plait.cli import watching
 from plait.cli.watching import Terminal
+from plait.deployment import event_words
 from plait.training.history import Round
 
 
@@ -24,6 +25,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(watching, "time", clock)
+    monkeypatch.setattr(event_words, "time", clock)
     return clock
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from plait._names import plain
 from plait._version import __version__
-from plait.deployment.consent import protected, revealed
+from plait.deployment.consent import protected, revealed, revealed_by_scores
+from plait.deployment.event_words import EventWords
 from plait.deployment.job_file import Job
 from plait.deployment.page.curve import Curve
 from plait.deployment.progress import PHASE, REPORT, Look
+from plait.deployment.scorer import SERVE
 from plait.training.history import Round
 from plait.training.tracking.forecast import Forecast, Forecaster
 from plait.training.tracking.prometheus import RunGauges
@@ -81,6 +83,7 @@ class Board:
         self._log: deque[tuple[str, str]] = deque(maxlen=_LINES)
         self._warnings: deque[tuple[str, str]] = deque(maxlen=_WARNINGS)
         self._ending: Ending | None = None
+        self._words = EventWords()
         self._run = ""
         self._requests = 0
 
@@ -93,6 +96,8 @@ class Board:
             if what == PHASE:
                 self._phase, self._phase_since = str(facts["phase"]), _now()
                 self._run = str(facts.get("run", self._run))
+                if self._phase == "serving":
+                    self._link_up()
             elif what == REPORT:
                 self.report = str(facts["path"])
             elif what == "aligning":
@@ -108,12 +113,11 @@ class Board:
         if (peer := self._peers.get(name)) is not None and what in ("joined", "left", "disconnected"):
             peer.here, peer.since = what == "joined", _now()
             peer.fingerprint = str(facts.get("fingerprint", peer.fingerprint))
-        words = ", ".join(f"{key} {value}" for key, value in facts.items() if key not in ("address", "fingerprint"))
-        line = (_now(), plain(f"{what}: {words}", 1000))
-        if what != "early":
+        if words := self._words.of(what, facts):
+            line = (_now(), plain(words, 1000))
             self._log.append(line)
-        if what in _ALARMING:
-            self._warnings.append(line)
+            if what in _ALARMING:
+                self._warnings.append(line)
 
     def peers(self, look: Look) -> None:
         self._look = look
@@ -183,8 +187,10 @@ class Board:
                 "local": list(viewer.local),
                 "parties": self._standings(peers),
                 "alignment": self._alignment if self._phase == "aligning" else None,
-                "requests": self._requests if viewer.program == "serve" else None,
-                "revealed": revealed(viewer.job, viewer.name, record.round, facts.rows),
+                "requests": self._requests if viewer.program == SERVE and viewer.coordinates else None,
+                "revealed": revealed_by_scores(viewer.job, viewer.name, self._requests)
+                if viewer.program == SERVE
+                else revealed(viewer.job, viewer.name, record.round, facts.rows),
                 "guarantee": protected(viewer.job),
                 "warnings": [*self._warnings],
                 "log": [*self._log],

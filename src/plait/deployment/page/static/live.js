@@ -31,8 +31,8 @@ function headline(s) {
   if (s.phase === "aligning") return s.alignment ? `Finding the common rows: ${whole(s.alignment.blinded)} of ${whole(s.alignment.of)} ids, about ${span(s.alignment["seconds left"])} left.`
     : "Finding the common rows.";
   if (s.phase === "waiting") return s.coordinates ? "Everybody is here." : "Waiting for the coordinator.";
-  if (s.phase === "training") return s.round ? `Training: round ${whole(s.round)}${s.seconds_left !== null ? `, about ${span(s.seconds_left)} left` : ""}.` : "Training begins.";
-  if (s.phase === "serving") return "Serving scores. Everybody is here.";
+  if (s.phase === "training") return s.round ? `Training: round ${whole(s.round)}${s.seconds_left !== null ? `, about ${span(s.seconds_left)} left` : ""}.` : s.coordinates ? "Training begins." : "Connected. Round 1 comes when everybody is here.";
+  if (s.phase === "serving") return s.coordinates ? "Serving scores. Everybody is here." : "Answering: every client asks the coordinator.";
   return "Starting.";
 }
 

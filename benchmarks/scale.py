@@ -31,6 +31,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from benchmarks.environment import environment
+from benchmarks.processes import started_by
 from benchmarks.scale_picture import draw
 from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
@@ -109,7 +110,7 @@ def train(folder: Path, variant: str, limit: int | None, kills: int = 0) -> dict
     try:
         while bank.poll() is None and shop.poll() is None:
             peak, coordinator = _most(peak, _memory(shop.pid)), _most(coordinator, _memory(bank.pid))
-            used.look(bank.pid, *_started_by(shop.pid))
+            used.look(bank.pid, *started_by(shop.pid))
             if killed < kills and _kill_a_worker(shop.pid, folder, killed):
                 killed += 1
             time.sleep(0.2)
@@ -193,16 +194,10 @@ def exchanges(folder: Path) -> int:
     return sum(len(path.read_bytes().splitlines()) for path in folder.glob("runs/*/shop/audit.jsonl"))
 
 
-def _started_by(process: int) -> list[int]:
-    """A process and all that it has started: those of Ray, too."""
-    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [pid for pid in found if _descends(pid, process)]
-
-
 def _actors(party: int) -> list[int]:
     """The processes of Ray's actors that this party has started."""
     found = []
-    for pid in _started_by(party):
+    for pid in started_by(party):
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Holder"):
                 found.append(pid)
@@ -216,18 +211,6 @@ def _kill_a_worker(party: int, folder: Path, before: int) -> bool:
         return False
     os.kill(actors[before % 2], signal.SIGKILL)
     return True
-
-
-def _descends(pid: int, ancestor: int) -> bool:
-    """Whether one process was started by another, or by one that it started."""
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            return False
-    return False
 
 
 READERS = {

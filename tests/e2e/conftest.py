@@ -97,7 +97,8 @@ class Job:
     def exchanges(self) -> int:
         """How many exchanges of the newest run the coordinator's audit log has."""
         run = max((self.folder / "runs").iterdir())
-        return max(entry.facts.get("seq", 0) for entry in read_log(run / "coordinator" / "audit.jsonl"))
+        log = read_log(run / "coordinator" / "audit.jsonl")
+        return max((entry.facts.get("seq", 0) for entry in log), default=0)
 
     def result(self) -> dict[str, str]:
         """The newest run's weights and intercept, as text, which is exact."""

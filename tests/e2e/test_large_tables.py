@@ -2,13 +2,16 @@
 
 import os
 import resource
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.processes import started_by
 from tests.e2e.conftest import Job, JobMaker
 
 pa = pytest.importorskip("pyarrow", reason="Parquet is an extra: pip install 'plait[parquet]'")
@@ -135,6 +138,62 @@ def test_a_cluster_that_cannot_be_reached_is_named(jobs: JobMaker) -> None:
     said = job.log("shop")
     assert "ray://127.0.0.1:1" in said
     assert said.count("Error: ") == 1
+
+
+ROUNDS = 250  # at the most; some thirty are enough to be disturbed in the middle
+
+
+def on_ray(jobs: JobMaker) -> Job:
+    """A run whose shop has its table at an actor of a Ray cluster on this machine, after some rounds."""
+    pytest.importorskip("ray", reason="Ray is an extra: pip install 'plait[ray]'")
+    job = jobs(rounds=ROUNDS)
+    in_parquet(job)
+    with (job.folder / "shop.toml").open("a") as file:
+        file.write('[cluster]\nengine = "ray"\nworkers = 1\n')
+    start(job, "bank"), start(job, "shop")
+    job.until("shop", "actors of a Ray cluster hold it")
+    deadline = time.monotonic() + 60
+    while not (job.folder / "runs").exists() or job.exchanges() < 5:
+        assert time.monotonic() < deadline, job.log("shop") + job.log("bank")
+        time.sleep(0.05)
+    return job
+
+
+def kill_the_actor(job: Job) -> None:
+    (actor,) = [pid for pid in started_by(job.programs["shop"].pid) if b"ray::Holder" in command_of(pid)]
+    os.kill(actor, signal.SIGKILL)
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+@pytest.mark.slow
+def test_an_actor_that_is_killed_in_the_middle_changes_no_bit(jobs: JobMaker) -> None:
+    job = on_ray(jobs)
+    kill_the_actor(job)
+    assert not job.finished("bank")
+    assert (job.wait("shop"), job.wait("bank")) == (0, 0)
+    assert job.result() == jobs.undisturbed(rounds=ROUNDS)
+
+
+@pytest.mark.slow
+def test_a_table_that_is_gone_when_an_actor_needs_it_again_is_named_and_the_run_goes_on(jobs: JobMaker) -> None:
+    job = on_ray(jobs)
+    away, place = job.folder / "away", job.folder / "shop" / "1.parquet"
+    place.rename(away)
+    kill_the_actor(job)
+    assert (job.wait("shop"), job.wait("bank")) == (1, 1)
+    assert "1.parquet must be a whole .parquet file. Found" in job.log("shop")
+    assert "Traceback" not in job.log("shop")
+    away.rename(place)
+    assert [program.wait(120) for program in (start(job, "bank"), start(job, "shop"))] == [0, 0]
+    assert job.log("shop").count("joined after exchange") == 2
+    assert job.log("shop").count("joined after exchange 0\n") == 1  # the second time where the first one ended
+    assert job.result() == jobs.undisturbed(rounds=ROUNDS)
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser,
     if room is IN_MEMORY:
         raise PrivacyError(f"party {file.name!r} has a guarantee, so its table must lie here. Leave out [cluster].")
     source, ids = _source(file), file.data.id
-    kinds = choose(source)
+    kinds = {name: kind for name, kind in choose(source).items() if name not in ids}
     numbers = tuple(name for name, kind in kinds.items() if kind == "number")
 
     def without_numbers(source: Source) -> dict[str, Kind]:

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from plait.deployment.message_log import read_log
+from tests.extras import arrow as pa
+from tests.extras import parquet
 
 from .conftest import Job, JobMaker
 

@@ -167,13 +167,20 @@ def _npz() -> bytes:
     return out.getvalue()
 
 
-def _parquet() -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    out = io.BytesIO()
-    parquet.write_table(pa.table({"id": ["a", "b"], "x": [1.0, 2.0]}), out)
-    return out.getvalue()
+def _arrow_files(files: "_Files") -> tuple[Target, ...]:
+    """Those that pyarrow reads, where it is installed."""
+    try:
+        import pyarrow as pa
+        from pyarrow import feather, parquet
+    except ImportError:
+        return ()
+    table, in_parquet, in_feather = pa.table({"id": ["a", "b"], "x": [1.0, 2.0]}), io.BytesIO(), io.BytesIO()
+    parquet.write_table(table, in_parquet)
+    feather.write_feather(table, in_feather, compression="uncompressed")
+    return (
+        Target("Parquet files", files.reader("t.parquet", read_table), (in_parquet.getvalue(),), 2_000),
+        Target("Arrow files", files.reader("t.arrow", read_table), (in_feather.getvalue(),), 2_000),
+    )
 
 
 def _journal_bytes() -> bytes:
@@ -244,7 +251,7 @@ def targets() -> list[Target]:
         Target("job files", files.reader("job.toml", read_job), (_JOB,), 10_000),
         Target("CSV files", files.reader("t.csv", read_table), (b"id,x\na,1\nb,2\n", b'a;b\n"1,5";2\n'), 6_000),
         Target("npz files", files.reader("t.npz", read_table), (_npz(),), 4_000),
-        Target("Parquet files", files.reader("t.parquet", read_table), (_parquet(),), 2_000),
+        *_arrow_files(files),
         Target("dates", _date, (b"DD.MM.YYYY\031.12.1990", b"YYYY-MM-DD\01990-12-31 10:00"), 5_000),
         Target(
             "tables that are guessed", files.reader("g.csv", lambda path: guess_columns(path, True)), _TABLES, 3_000

@@ -137,6 +137,7 @@ class ArrowSource:
             for i in range(file.num_record_batches):
                 try:
                     whole = file.get_batch(i).select(list(kinds))
+                    whole.validate(full=True)  # a damaged offset would read foreign memory
                 except (OSError, arrow().ArrowException) as error:
                     raise _damaged(self.path, error) from error
                 for start in range(0, whole.num_rows, _BATCH_ROWS):

@@ -87,6 +87,7 @@ def test_the_long_audit_passes_plait(check: Check) -> None:
 
 
 def test_attacks_find_everything_unprotected_and_nothing_that_is_protected(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures are an extra: pip install 'plait[plots]'")
     sample = breast_cancer()
     own, helper = sample.train
     plain, few, paper, admm, recommended, labels = (
@@ -105,6 +106,7 @@ def test_attacks_find_everything_unprotected_and_nothing_that_is_protected(tmp_p
 
 
 def test_the_preview_lies_between_no_helper_and_an_unprotected_one(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures are an extra: pip install 'plait[plots]'")
     found = preview(synthetic(3000, 5, 5), [0.5, 8.0], repeats=1)
     assert found.pooled < found.private[8.0] < found.local
     assert found.private[8.0] < found.private[0.5] + 0.01

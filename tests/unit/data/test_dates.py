@@ -5,9 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from plait.data import csv_pieces, preparation
 from plait.data.arrow_tables import QuerySource
@@ -18,6 +16,8 @@ from plait.data.preparation import PrepareOptions
 from plait.data.recipes import Recipe
 from plait.data.tables import open_path, read_table
 from plait.errors import ConfigError, InputError
+from tests.extras import arrow as pa
+from tests.extras import parquet
 
 DAYS = [datetime.date(1931, 2, 28) + datetime.timedelta(days=997 * i) for i in range(60)]
 YEARS = [(day.toordinal() - datetime.date(2000, 1, 1).toordinal()) / 365.25 for day in DAYS]

@@ -4,9 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 import plait
 from plait.data import preparation
@@ -17,6 +15,8 @@ from plait.data.preparation import PrepareOptions
 from plait.data.tables import read_table
 from plait.errors import InputError, SettingError, StorageError
 from plait.problem.features import Features
+from tests.extras import arrow as pa
+from tests.extras import parquet
 
 ROWS, COLUMNS = 60_000, 40  # three blocks of rows
 TIGHT = Room(limit=3_000_000)

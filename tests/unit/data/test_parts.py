@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 
 import plait
 from plait.data.parts import read_labels, read_parts, read_weights
+from tests.extras import polars as pl
 
 X = np.arange(12.0).reshape(4, 3)
 Y = np.array([0.0, 1.0, 0.0, 1.0])

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from plait.data import preparation, ray_matrix
 from plait.data.arrow_tables import ParquetSource
@@ -19,6 +17,8 @@ from plait.data.sources import Kind
 from plait.data.tables import Table, read_table
 from plait.errors import ConfigError, InputError
 from plait.problem.features import Features
+from tests.extras import arrow as pa
+from tests.extras import parquet
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'plait[ray]'")
 ROWS, COLUMNS = 60_000, 40

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from pyarrow import dataset, feather, parquet
 
 import plait
 from plait._texts import RowNumbers, Texts
@@ -19,6 +17,8 @@ from plait.data.sources import Source
 from plait.data.tables import open_path, read_id_columns, read_table
 from plait.data.texts import Coded
 from plait.errors import InputError
+from tests.extras import arrow as pa
+from tests.extras import dataset, feather, parquet
 
 
 @pytest.fixture(params=["pyarrow", "numpy"])

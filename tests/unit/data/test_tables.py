@@ -4,10 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
@@ -17,6 +15,8 @@ from plait.data.scaling import scaling
 from plait.data.statistics import gather
 from plait.data.tables import keyed_digest, read_id_columns, read_table
 from plait.errors import ConfigError, InputError
+from tests.extras import arrow as pa
+from tests.extras import parquet
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from plait._texts import Texts
 from plait.alignment.order import Order
@@ -16,6 +14,8 @@ from plait.deployment.job_file import read_job, read_party
 from plait.deployment.local_data import load_rows
 from plait.deployment.progress import Silent
 from plait.errors import InputError
+from tests.extras import arrow as pa
+from tests.extras import parquet
 
 JOB = 'format = 1\nname = "j"\nparties = ["bank", "shop"]\nprotection = "plain"\n[coordinator]\nname = "bank"\n'
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit
@@ -18,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import plait
+from tests.extras import polars as pl
 
 Data = tuple[np.ndarray, np.ndarray]
 

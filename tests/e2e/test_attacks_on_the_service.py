@@ -103,11 +103,40 @@ def test_half_sent_requests_leave_room_for_whole_ones(service: tuple[Job, int]) 
 )
 def test_half_sent_requests_keep_nobody_out(service: tuple[Job, int]) -> None:
     _, port = service
+    half_body = (
+        b"POST /scores HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    )
+    get = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for said in (b"POST /scores HTTP/1.1\r\nContent-Length: 100\r\n", half_body, get, 400 * get):
+        with ExitStack() as stack:
+            for _ in range(600):
+                half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                half.sendall(said)
+            for _ in range(3):
+                assert is_alive(port), f"while they hang after {said[:200]!r}"
+
+
+@pytest.mark.threat(
+    "HTTP client",
+    "many large batches",
+    "four of one client at once; all batches together ask for 2,000 rows at a time",
+)
+def test_batches_that_nobody_reads_delay_no_single_request(service: tuple[Job, int]) -> None:
+    _, port = service
+    head = b"POST /scores/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    begun = head + b"Content-Length: 90\r\n\r\n"
     with ExitStack() as stack:
-        for _ in range(600):
-            half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-            half.sendall(b"POST /scores HTTP/1.1\r\nContent-Length: 100\r\n")
-        assert is_alive(port), "while they hang"
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(5)]
+        for client in clients[:4]:
+            client.sendall(begun)
+        time.sleep(0.5)
+        clients[4].sendall(begun)
+        assert clients[4].recv(100).startswith(b"HTTP/1.1 429")
+        assert is_alive(port)
+    time.sleep(0.5)
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(begun + b'{"id": "r1"}' + 78 * b"\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200"), "those that broke off are no longer counted"
 
 
 @pytest.mark.threat(

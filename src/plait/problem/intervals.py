@@ -11,7 +11,7 @@ from plait.errors import InputError
 from plait.problem.losses import Loss
 from plait.problem.metrics import metrics
 
-_MOST_ROWS = 10_000  # of a resample: more rows are stood for by fewer, whose spread is larger by a known factor
+_MOST_ROWS = 5_000  # of a resample: more rows are stood for by fewer, whose spread is larger by a known factor
 _RESAMPLES = 200  # of the rows: the ends of a 95 % interval then move by a few per cent of its width
 _LEVEL = 0.95  # of the intervals: the usual one
 

@@ -1,4 +1,8 @@
-"""Many rows at once: their scores leave line by line while later ones are still asked for."""
+"""Many rows at once: their scores leave line by line while later ones are still asked for.
+
+Batches give way to single requests: all of them together ask for a few thousand rows at a time, and few are under way
+of one client.
+"""
 
 import asyncio
 import json
@@ -6,12 +10,14 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from weakref import WeakSet
 
 from plait.deployment.service.answers import HttpRefusal, Problem, RowScores, plain_answer
 from plait.deployment.service.panel import Panel
 
 _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
-_AHEAD = 4  # queries under way at once: while one is written the next ones are answered
+_AHEAD = 4  # queries of all batches under way at once: while one is written the next ones are answered
+_EACH = 4  # batches of one client at once: bodies and ids of many large ones would fill the memory
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,40 @@ class BatchRow:
     """One row to score."""
 
     id: str
+
+
+class _UnderWay:
+    """One batch, from its first byte until nobody holds it any more."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+
+
+class Batches:
+    """The batches that are under way."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[_UnderWay] = WeakSet()
+        self._turns = asyncio.Semaphore(_AHEAD)
+
+    def begin(self, client: str) -> _UnderWay:
+        """A place for one more; HttpRefusal where the client has its share.  It is free when it is no longer held."""
+        if sum(batch.client == client for batch in self._all) >= _EACH:
+            raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most {_EACH} batches of one client at once. Wait.")
+        batch = _UnderWay(client)
+        self._all.add(batch)
+        return batch
+
+    async def scores(self, panel: Panel, ids: list[str]) -> RowScores:
+        """Scores of a few rows, when it is their turn."""
+        async with self._turns:
+            return await panel.scores(ids)
+
+
+async def held(chunks: AsyncIterator[bytes], batch: _UnderWay) -> AsyncIterator[bytes]:
+    """The same chunks; the batch is under way as long as they are."""
+    async for chunk in chunks:
+        yield chunk
 
 
 def read_rows(body: bytes) -> list[BatchRow]:
@@ -39,13 +79,13 @@ def read_rows(body: bytes) -> list[BatchRow]:
     return rows
 
 
-async def stream(panel: Panel, ids: list[str]) -> AsyncIterator[bytes]:
+async def stream(batches: Batches, panel: Panel, ids: list[str]) -> AsyncIterator[bytes]:
     """The scores as lines of JSON, in the order of the ids; an error is the last line."""
     starts = iter(range(0, len(ids), _CHUNK))
     under_way: deque[asyncio.Task[RowScores]] = deque()
     try:
         for start in starts:
-            under_way.append(asyncio.create_task(panel.scores(ids[start : start + _CHUNK])))
+            under_way.append(asyncio.create_task(batches.scores(panel, ids[start : start + _CHUNK])))
             if len(under_way) == _AHEAD:
                 yield _lines(await under_way.popleft())
         while under_way:

@@ -1,7 +1,7 @@
 """Connections to the service: many at once, none of them for long without a whole request.
 
-uvicorn speaks HTTP.  What it leaves open is closed here: a client that sends the head of a request slowly or never, and
-a crowd of such clients, which must not keep others out.
+uvicorn speaks HTTP.  What it leaves open is closed here: a client that sends the head of a request slowly or never, or
+does not read its answer, and a crowd of such clients, which must not keep others out.
 """
 
 import asyncio
@@ -21,51 +21,92 @@ from plait.errors import ConfigError
 
 _LONGEST_HEAD = 10.0  # seconds for the head of a request, however slowly it comes
 _MOST_CONNECTIONS = 512  # at once, of all clients: files that a process may open are 1024 on many machines
+_LONGEST_UNREAD = 60.0  # seconds that an answer may wait for a client that does not read: as long as for a body
 _KEEP_ALIVE = 30  # seconds that a connection may rest between two requests
 _LARGEST_HEAD = 1 << 14  # bytes of a head: far more than a token and a few headers
 _GRACE = 10  # seconds that requests which are under way have when the service ends
 
 
 class GuardedConnection(H11Protocol):
-    """One connection; those that wait for the rest of a head give way to new ones when there are too many."""
+    """One connection; when there are too many, new ones take the place of those on which nothing is being answered.
 
-    waiting: ClassVar[dict["GuardedConnection", None]] = {}
-    """Connections without a whole request, the oldest first."""
+    Nothing is answered while a request is not whole, between two requests, and while the client does not read.
+    """
 
-    _watch: asyncio.TimerHandle | None = None
+    resting: ClassVar[dict["GuardedConnection", None]] = {}
+    """Connections on which nothing is being answered, the one that has rested longest first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._head, self._unread = _Timer(transport.abort), _Timer(transport.abort)
         if len(self.connections) > _MOST_CONNECTIONS:
-            crowded_out = next(iter(self.waiting), self)
+            crowded_out = next(iter(self.resting), self)
             crowded_out.transport.abort()
         if not transport.is_closing():
-            self._wait()
+            self._head.start(_LONGEST_HEAD)
+            self._settle()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()
-        elif self._watch is None and not self.transport.is_closing():
-            self._wait()
+            self._head.stop()
+            if self.conn.trailing_data[0]:  # the next request has come before this answer: thousands fit into a packet
+                self.cycle.keep_alive = False
+        elif not self.transport.is_closing():
+            self._head.start(_LONGEST_HEAD)
+        self._settle()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.start(_LONGEST_UNREAD)
+        self._settle()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread.stop()
+        self._settle()
 
     def on_response_complete(self) -> None:
-        self._stop_waiting()
+        self._head.stop()
         super().on_response_complete()
+        self._settle()
 
-    def _wait(self) -> None:
-        self.waiting[self] = None
-        self._watch = self.loop.call_later(_LONGEST_HEAD, self.transport.abort)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head.stop()
+        self._unread.stop()
+        super().connection_lost(exc)
+        self.resting.pop(self, None)
 
-    def _stop_waiting(self) -> None:
-        self.waiting.pop(self, None)
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+    def _settle(self) -> None:
+        """Note whether something is being answered."""
+        cycle = self.cycle
+        busy = cycle is not None and not cycle.response_complete and not cycle.more_body and not self._unread.runs
+        if busy or self not in self.connections:
+            self.resting.pop(self, None)
+        else:
+            self.resting.setdefault(self)
+
+
+class _Timer:
+    """Calls a function after some time, unless it is stopped before."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._handle: asyncio.TimerHandle | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self._handle is not None
+
+    def start(self, seconds: float) -> None:
+        """Start it, unless it runs."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(seconds, self._call)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
 
 class HttpServer(uvicorn.Server):

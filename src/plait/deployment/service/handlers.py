@@ -1,5 +1,6 @@
 """The handlers of the service, and the one door that every request passes."""
 
+import asyncio
 import json
 import re
 import secrets
@@ -28,7 +29,7 @@ from plait.deployment.service.answers import (
     ScoresRequest,
     plain_answer,
 )
-from plait.deployment.service.batch import BatchRow, read_rows, stream
+from plait.deployment.service.batch import Batches, BatchRow, held, read_rows, stream
 from plait.deployment.service.monitoring import TEXT, Counts
 from plait.deployment.service.openapi import JSON, LINES, PAGE, Endpoint, endpoint, specification
 from plait.deployment.service.panel import Panel
@@ -68,6 +69,7 @@ class Handlers:
         self.options = options
         self.tokens = tokens
         self.counts = Counts()
+        self.batches = Batches()
         self._allowances: dict[tuple[str, int], Allowance] = {}
 
     @endpoint(Endpoint("POST", "/scores", _SCORING, open=False))
@@ -88,7 +90,7 @@ class Handlers:
             raise HttpRefusal(_AWAY, f"{', '.join(absent)} cannot be reached now. Try again.", *absent)
         self._take(client, len(asked))
         self.counts.scored(client.name, len(asked))
-        return Lines(stream(self.panel, [row.id for row in asked]))
+        return Lines(stream(self.batches, self.panel, [row.id for row in asked]))
 
     @endpoint(Endpoint("GET", "/health"))
     async def health(self) -> Health:
@@ -153,7 +155,7 @@ class Door:
                 self._check_site(request)
                 if not about.open:
                     client = self._client(request)
-                response = await _handled(handler, about, request, client)
+                response = await self._handled(handler, about, request, client)
             except HttpRefusal as refusal:
                 response = _refused(refusal, number)
             except ClientDisconnect:
@@ -170,6 +172,22 @@ class Door:
             return response
 
         return answer
+
+    async def _handled(self, handler: Any, about: Endpoint, request: Request, client: Client) -> Response:
+        given: dict[str, Any] = {}
+        if about.path == "/scores":
+            given = {"asked": _read_ids(await _body(request, JSON, _LARGEST_BODY)), "client": client}
+        elif about.path == "/scores/batch":
+            batch = self._handlers.batches.begin(client.name)
+            body = await _body(request, LINES, _LARGEST_BATCH)
+            given = {"asked": await asyncio.to_thread(read_rows, body), "client": client}
+        answer = await handler(**given)
+        if isinstance(answer, str):
+            return Response(answer, media_type=TEXT)
+        if isinstance(answer, Lines):
+            return StreamingResponse(held(answer.chunks, batch), media_type=LINES)
+        waits = isinstance(answer, Readiness) and answer.absent
+        return _json(plain_answer(answer), _AWAY if waits else HTTPStatus.OK)
 
     def _log(self, number: str, about: Endpoint, client: Client, status: int, seconds: float) -> None:
         self._handlers.counts.request(about.path, client.name, status, seconds)
@@ -198,21 +216,6 @@ class Door:
 
     async def _nothing(self, request: Request, error: Exception) -> Response:
         return _refused(HttpRefusal(HTTPStatus.NOT_FOUND, "there is nothing here. See /."), _number(request))
-
-
-async def _handled(handler: Any, about: Endpoint, request: Request, client: Client) -> Response:
-    given: dict[str, Any] = {}
-    if about.path == "/scores":
-        given = {"asked": _read_ids(await _body(request, JSON, _LARGEST_BODY)), "client": client}
-    elif about.path == "/scores/batch":
-        given = {"asked": read_rows(await _body(request, LINES, _LARGEST_BATCH)), "client": client}
-    answer = await handler(**given)
-    if isinstance(answer, str):
-        return Response(answer, media_type=TEXT)
-    if isinstance(answer, Lines):
-        return StreamingResponse(answer.chunks, media_type=LINES)
-    waits = isinstance(answer, Readiness) and answer.absent
-    return _json(plain_answer(answer), _AWAY if waits else HTTPStatus.OK)
 
 
 async def _body(request: Request, kind: str, largest: int) -> bytes:

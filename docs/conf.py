@@ -47,6 +47,7 @@ sphinx_gallery_conf = {
 html_sidebars = {page: [] for page in ("start", "changelog", "contributing")}  # pages without pages below them
 html_theme = "pydata_sphinx_theme"
 html_title = f"plait {__version__}"
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": True,

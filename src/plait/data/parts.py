@@ -181,7 +181,7 @@ def read_weights(weights: Any, rows: int) -> Array:
 
 
 def equal_weights(rows: int) -> Array:
-    """1/N for each of N records, (N,), read-only: one number that stands for all takes no memory."""
+    """1/N for each of N rows, (N,), read-only: one number that stands for all takes no memory."""
     return np.broadcast_to(np.float64(1.0 / rows), (rows,))
 
 

@@ -15,9 +15,9 @@ from plait.alignment.proposal import Consent, agree
 from plait.data.tables import keyed_digest
 from plait.deployment.align import CoordinatorAlignment, local_alignments, missing_from
 from plait.deployment.align_party import PartyAlignment
-from plait.deployment.alignment_folder import choose_alignment
 from plait.deployment.all_parties import AllParties
 from plait.deployment.consent import check_consent
+from plait.deployment.coordinator_opening import open_run
 from plait.deployment.disclosure import SHOWN, SHOWS, coordinator_after, coordinator_before
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
@@ -31,14 +31,6 @@ from plait.deployment.receipts import add_receipts, read_receipts
 from plait.deployment.replay import Journaled
 from plait.deployment.report.page import write_report
 from plait.deployment.results import Results
-from plait.deployment.run_folder import (
-    COORDINATOR,
-    RESUMABLE,
-    RunFolder,
-    Status,
-    find_run,
-    new_run,
-)
 from plait.deployment.run_keys import run_secret
 from plait.deployment.stored_party import StoredParty
 from plait.errors import InputError, PlaitError, ProtocolError, StorageError, TransportError, unspecific
@@ -73,34 +65,15 @@ class _Run:
             self.labels = Labels(("",) * job.blind.rows, np.zeros(job.blind.rows))  # their owner brings them, disguised
         elif job.alignment is None:
             self.labels = load_labels(job, file)  # bad input ends before anything is written
-        runs = file.path(file.runs)
-        # a simulation is simply run again
-        folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
-        self.resumed = folder is not None and folder.checkpoint.exists()
-        if folder is None:
-            name, key = new_run(runs)
-            folder = RunFolder(runs / name / COORDINATOR)
-        else:
-            name, key = folder.status.run, folder.status.key
-            progress.say(f"resuming run {name}")
-        self.folder, self.name, self.key = folder, name, key
-        status = Status(
-            name, job.model_digest, COORDINATOR, key, settings=dict(job.settings), alignment=self._rows_of()
-        )
-        found = self.folder.begin(status)
-        self.alignment = found.alignment if self.resumed else status.alignment
-        if found.alignment != self.alignment:  # aligned anew before its first round
-            self.folder.write(replace(self.folder.status, alignment=self.alignment))
+        opened = open_run(job, file, alignments, fresh, lasting, progress.say)
+        self.folder, self.name, self.key = opened.folder, opened.name, opened.key
+        self.resumed, self.alignment = opened.resumed, opened.alignment
         self.audit = AuditLog(self.folder.path / "audit.jsonl")
         self.local: dict[str, StoredParty] = {}
         self.files: dict[str, PartyFile] = {}
         self.columns: dict[str, int] = {}
         """How many columns each party of a protected run has."""
         self.hub: Hub | None = None
-
-    def _rows_of(self) -> str:
-        """The alignment that a new run of this job uses, or makes; empty where the files hold the same rows."""
-        return choose_alignment(self.alignments, resume=self.lasting)[0] if self.alignments else ""
 
     def align(self, listen: Listen | None, remote: tuple[str, ...]) -> None:
         """Find the common rows first, if the job says so and nobody has found them before."""

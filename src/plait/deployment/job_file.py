@@ -15,7 +15,7 @@ from typing import Any
 
 from plait._names import check_name, check_party, is_hex
 from plait.alignment.ids import NOT_RULES, AlignmentOptions
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.deployment.job_protection import blind_protection, check_scoring, protected_method, read_policy
 from plait.deployment.job_settings import (
     JOB_SECTIONS,

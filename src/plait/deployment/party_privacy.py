@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError

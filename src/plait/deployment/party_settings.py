@@ -10,7 +10,7 @@ from typing import Any, Literal
 from plait.alignment.ids import Missing, Repeated
 from plait.data.csv_format import CsvFormat
 from plait.data.memory import amount
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.errors import ConfigError
 from plait.privacy.clipping import Adjacency
 from plait.privacy.ledger.release_gate import DEFAULT_TABLE

@@ -8,17 +8,18 @@ import numpy as np
 from plait._files import write_atomically
 from plait.deployment import state
 from plait.deployment.asked_before import Questions
-from plait.deployment.disclosure import SHOWN, SHOWS, party_after, party_before, shows_scores
+from plait.deployment.disclosure import SHOWN, SHOWS
 from plait.deployment.job_file import Job
 from plait.deployment.journal import Journal, NoJournal, window
-from plait.deployment.law import Tally, most_exchanges, told_results, training_agreement
+from plait.deployment.law import Tally, told_results, training_agreement
 from plait.deployment.local_data import Rows
 from plait.deployment.message_log import AuditLog, read_log
-from plait.deployment.party_privacy import guaranteed, mechanism_of
+from plait.deployment.party_privacy import mechanism_of
 from plait.deployment.party_settings import TrustOptions
 from plait.deployment.registry import loss_name
 from plait.deployment.run_folder import RunFolder, TrainedPart
-from plait.errors import PrivacyError, ProtocolError, StorageError
+from plait.deployment.share_limits import ShareLimits
+from plait.errors import ProtocolError, StorageError
 from plait.messages import NUMBER_BYTES, Broadcast, Share
 from plait.problem.features import scores_of
 from plait.training.party import Party
@@ -27,14 +28,6 @@ from plait.transports.law import Agreement
 from plait.transports.participant import AnswersNothing
 
 _SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
-_MORE_ROUNDS = (
-    "Every round tells the coordinator more about the columns (docs/threat-model.md). If that is wanted, raise "
-    "trust.max_rounds in the party file."
-)
-_MORE_DIRECTIONS = (
-    "Each is a vector of this party's scores, a direction of the space of its columns. If more may be shown, raise "
-    'trust.max_directions in the party file. With protection = "sums" none is.'
-)
 _PEER = "coordinator"
 _MOST_REPEATS = 4  # times the exchanges that are kept to be repeated, between two new ones: a few broken connections
 _UNDER_WAY = 0.01
@@ -80,10 +73,7 @@ class StoredParty(AnswersNothing):
         lasting = tally is not None  # who counts is a program of its own, and must survive its end
         self._mechanism = mechanism_of(job, party.name)
         self._job, self._tally = job, tally
-        self._trust = trust
-        self._least = trust.min_columns if lasting and not guaranteed(job, party.name) else 0
-        """Columns that a share must be made of, where it leaves this process without noise."""
-        self._most = most_exchanges(job, party, len(rows.ids))
+        self._limits = ShareLimits(job, party, (len(rows.ids), len(rows.columns)), tally, trust)
         self.agreement: Agreement = training_agreement(job, party, len(rows.ids))
         self._party = party
         self.folder = folder
@@ -92,8 +82,6 @@ class StoredParty(AnswersNothing):
         self._recent: tuple[Answered, ...] = ()
         self._repeats = 0
         self._last = 0
-        self._vectors: set[int] = set()
-        """Exchanges in which a vector of scores was sent."""
         self._before: dict[int, Any] = {}
         self._sent: dict[int, str] = {}
         self._audit = AuditLog(folder.path / "audit.jsonl")
@@ -114,22 +102,12 @@ class StoredParty(AnswersNothing):
     @property
     def disclosure(self) -> list[str]:
         """What the run will show of this party, in words and numbers."""
-        lines = [] if self._party.shield is None else self._party.shield.lines
-        if self._tally is None:
-            return lines
-        before = party_before(
-            self._job, self._party.name, self.shape[1], self._tally.spent("directions"), self._trust.max_directions
-        )
-        return [*lines, *before]
+        return self._limits.disclosure
 
     @property
     def disclosed(self) -> list[str]:
         """What the run has shown of this party, and told it, in words and numbers."""
-        if self._tally is None:
-            return []
-        shield, shown = self._party.shield, self._tally.spent("directions")
-        leverage = None if shield is None else shield.leverage
-        return party_after(self._job, self._party.name, self.shape[1], len(self._vectors), shown, leverage)
+        return self._limits.disclosed
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -152,12 +130,11 @@ class StoredParty(AnswersNothing):
             self._audit.note("repeated", peer=_PEER, seq=seq)
         else:
             self._party.check(broadcast)
-            self._count(broadcast)
+            self._limits.count_answer(broadcast, len(self._sent))
             self._repeats = 0
             self._audit.message("received", _PEER, seq, broadcast)
         share = self._same(seq, self._step(seq, broadcast))
-        self._need_width(share)
-        self._count_direction(seq, share)
+        self._limits.check_share(seq, share, seq in self._sent)
         self._journal.append(seq, self._record(broadcast))
         if seq not in self._sent:
             self._audit.message("sent", _PEER, seq, share)
@@ -166,24 +143,6 @@ class StoredParty(AnswersNothing):
             snapshot = Snapshot(self._last, self._recent, self._party.state)
             self._journal.replace_behind(lambda: self._write(snapshot))
         return share
-
-    def _need_width(self, share: Share) -> None:
-        """A share of one column is that column, times a number: PrivacyError, and it does not leave."""
-        least = self._least
-        if least and share.vector is not None and 0 < (shown := self._party.shown) < least:
-            raise PrivacyError(
-                f"a share must be made of {least} columns or more (trust.min_columns). Found one of {shown}: it would "
-                "show them as they are. Nothing was sent. A weaker L1 penalty keeps more columns. If the coordinator "
-                "may see them, lower trust.min_columns in the party file."
-            )
-
-    def _count_direction(self, seq: int, share: Share) -> None:
-        """Count a vector that others can read; beyond the limit, PrivacyError, and it does not leave."""
-        if share.vector is None or self._party.agreeing(seq):
-            return
-        self._vectors.add(seq)
-        if self._tally is not None and shows_scores(self._job, self._party.name) and seq not in self._sent:
-            self._tally.spend("directions", 1, self._trust.max_directions, _MORE_DIRECTIONS)
 
     def _repeated(self, seq: int, broadcast: Broadcast) -> Share:
         """What was answered before, to the same question."""
@@ -205,18 +164,6 @@ class StoredParty(AnswersNothing):
             f"exchange {self._last} has been answered. Found a stale request for {seq}: the coordinator's run folder "
             "lost its newest records, or is an older copy. Restore it, or start over with `plait coordinator --fresh`."
         )
-
-    def _count(self, broadcast: Broadcast) -> None:
-        """This run's answers, and those of all runs; a repeated one was counted when it was first given.
-
-        A question without a vector is answered by scalars, and counts in its run only.
-        """
-        if len(self._sent) >= self._most:
-            raise ProtocolError(
-                f"the job allows {self._most} exchanges in one run. Found one more asked for. Nothing was answered."
-            )
-        if self._tally is not None and broadcast.vector is not None:
-            self._tally.spend("rounds", 1, self._trust.max_rounds, _MORE_ROUNDS)
 
     def repeat(self, seq: int, broadcast: Broadcast) -> Share:
         """Repeat a step that was taken before a restart, for a party that keeps no checkpoint."""
@@ -285,8 +232,8 @@ class StoredParty(AnswersNothing):
         entries = [entry.facts for entry in read_log(self.folder.path / "audit.jsonl")]
         self._sent = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "sent"}
         least = NUMBER_BYTES * len(self._rows.ids)  # of a message with one number for each row
-        self._vectors = {s["seq"] for s in entries if s["what"] == "sent" and s["bytes"] >= least}
-        self._vectors -= {seq for seq in self._vectors if self._party.agreeing(seq)}
+        vectors = {s["seq"] for s in entries if s["what"] == "sent" and s["bytes"] >= least}
+        self._limits.vectors = {seq for seq in vectors if not self._party.agreeing(seq)}
         asked = {facts["seq"]: facts["digest"] for facts in entries if facts["what"] == "received"}
         self._questions = Questions(self._window, asked)
         if self._kept:

@@ -71,7 +71,7 @@ def _class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
 
 
 def _check_class_weight(class_weight: Any, policy: Policy) -> None:
-    """The weight of a record's class is its label, and every party is told the weights."""
+    """The weight of a row's class is its label, and every party is told the weights."""
     if class_weight is not None and policy.labels is not None:
         raise SettingError(
             "labels that are protected must not show in the weights that every party is told. Found class_weight = "
@@ -80,7 +80,7 @@ def _check_class_weight(class_weight: Any, policy: Policy) -> None:
 
 
 def _check_classes(classes: npt.NDArray[Any], member: npt.NDArray[np.intp], weights: Array | None) -> None:
-    """Every class must have samples that count."""
+    """Every class must have rows that count."""
     if classes.size < 2:
         found = f"one class, {classes[0]!r}" if classes.size else "no label"
         raise InputError(f"labels must name at least two classes. Found {found}.")

@@ -146,7 +146,7 @@ class CoordinatorSide(ABC):
         """What to send next, and to whom."""
 
     def told(self, state: Any, vector: Array) -> Any:
-        """The state, once it is known that the vector that was sent arrives as this one: rounded."""
+        """The state after a broadcast has left, when rounding makes it arrive at the parties as `vector` (N,)."""
         return state
 
     @abstractmethod

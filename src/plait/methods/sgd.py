@@ -1,4 +1,4 @@
-"""FDML: mini-batch stochastic gradient descent over vertically partitioned features (Hu et al. 2019).
+"""FDML: mini-batch stochastic gradient descent over vertically partitioned columns (Hu et al. 2019).
 
 For every mini-batch B of a random order of the rows, with z_B = sum_m D_m[B] x_m + b:
 

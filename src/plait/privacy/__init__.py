@@ -12,7 +12,7 @@ from plait.privacy.accountants import (
     calibrate,
 )
 from plait.privacy.accounting import Cost, delta_of, epsilon_of, mu_of, noise_multiplier
-from plait.privacy.clipping import Adjacency, ClippedRows
+from plait.privacy.clipping import Adjacency, ClippedRows, PublicRanges
 from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.ledger.release_gate import LedgerFolder
@@ -21,7 +21,7 @@ from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning, NoPrivacy, PaperMechanism, PaperNoise
 from plait.privacy.mechanisms.recommended import Plan, Recommended
 from plait.privacy.noise import InsecureTestNoise, KeyedNoise
-from plait.privacy.policy import Policy, PublicRanges
+from plait.privacy.policy import Policy
 
 __all__ = [
     "Accountant",

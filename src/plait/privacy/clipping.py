@@ -7,6 +7,7 @@ exact in any order.  So replacing one row changes a released sum by that row's s
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from plait.errors import InputError, PrivacyError
+from plait._checks import need_type
+from plait.errors import InputError, PrivacyError, SettingError
 from plait.problem.features import GRAM_LIMIT
 
 Floats = NDArray[np.float64]
@@ -41,6 +43,38 @@ class Adjacency(enum.Enum):
     def factor(self) -> float:
         """Sensitivity of a sum of vectors of norm at most 1."""
         return 2.0 if self is Adjacency.REPLACE else 1.0
+
+
+@dataclass(frozen=True)
+class PublicRanges:
+    """Map columns to [-1, 1] / sqrt(d) by ranges that were known before the data: every row then has norm at most 1.
+
+    Parameters
+    ----------
+    low : list of float
+        The least value of every column.
+    high : list of float
+        The largest value of every column.
+    """
+
+    low: Sequence[float]
+    high: Sequence[float]
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            need_type(f"PublicRanges({name})", getattr(self, name), Sequence[float])
+        low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
+        if low.ndim != 1 or low.shape != high.shape or not np.isfinite(low - high).all() or not (low < high).all():
+            raise SettingError("PublicRanges(low, high) needs one finite low < high per column.")
+
+    def apply(self, matrix: Any) -> Floats:
+        """The scaled columns (N, d); values outside their range are moved to its edge."""
+        low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
+        rows = np.asarray(matrix, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != low.size:
+            raise SettingError(f"PublicRanges has {low.size} ranges. Found a table of shape {rows.shape}.")
+        scaled = 2 * (np.clip(rows, low, high) - low) / (high - low) - 1
+        return scaled / np.sqrt(low.size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait._checks import need_type
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
 from plait.privacy.accounting import Cost, epsilon_of, mu_of
@@ -270,35 +269,3 @@ def check_covered(uncovered: Sequence[str]) -> None:
             f"Found {', '.join(map(repr, uncovered))}, under a mechanism that covers shares only. Nothing was scored. "
             "Train with plait.privacy.Recommended, which covers the weights."
         )
-
-
-@dataclass(frozen=True)
-class PublicRanges:
-    """Map columns to [-1, 1] / sqrt(d) by ranges that were known before the data: every row then has norm at most 1.
-
-    Parameters
-    ----------
-    low : list of float
-        The least value of every column.
-    high : list of float
-        The largest value of every column.
-    """
-
-    low: Sequence[float]
-    high: Sequence[float]
-
-    def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            need_type(f"PublicRanges({name})", getattr(self, name), Sequence[float])
-        low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
-        if low.ndim != 1 or low.shape != high.shape or not np.isfinite(low - high).all() or not (low < high).all():
-            raise SettingError("PublicRanges(low, high) needs one finite low < high per column.")
-
-    def apply(self, matrix: Any) -> Array:
-        """The scaled columns (N, d); values outside their range are moved to its edge."""
-        low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
-        rows = np.asarray(matrix, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != low.size:
-            raise SettingError(f"PublicRanges has {low.size} ranges. Found a table of shape {rows.shape}.")
-        scaled = 2 * (np.clip(rows, low, high) - low) / (high - low) - 1
-        return scaled / np.sqrt(low.size)

@@ -27,7 +27,7 @@ class Outcome:
 
 
 class _Recorder:
-    """Turns what the coordinator measured and what crossed the wire into the history."""
+    """Turns what the coordinator measured and what was sent into the history."""
 
     def __init__(self, start: Measured, observers: Sequence[Observer], clock: Clock | None) -> None:
         self._observers = observers

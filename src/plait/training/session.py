@@ -52,7 +52,7 @@ class Session:
 
     parts       the parties' checked tables
     labels      (N,), in the loss's own form
-    weights     sample weights (N,) that sum to 1; None where all records count alike
+    weights     row weights (N,) that sum to 1; None where all rows count alike
     starts      party name -> weights (d_m,) of an earlier model, where there was one
     tap         puts something between the coordinator and its parties: a wiretap, say
     workspace   where vectors of one number per row lie

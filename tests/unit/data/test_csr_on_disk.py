@@ -10,7 +10,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from plait._mapped_files import in_file
 from plait.data import preparation
 from plait.data.memory import Room
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.data.tables import Table, read_table
 from plait.data.texts import Coded
 from plait.errors import StorageError

@@ -12,7 +12,7 @@ from plait.data.arrow_tables import QuerySource
 from plait.data.csv_format import CsvFormat
 from plait.data.dates import DateFormat, dated
 from plait.data.guess import guess_columns
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.data.recipes import Recipe
 from plait.data.tables import open_path, read_table
 from plait.errors import ConfigError, InputError

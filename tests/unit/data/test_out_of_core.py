@@ -11,7 +11,7 @@ from plait.data import preparation
 from plait.data.disk_matrix import DiskMatrix
 from plait.data.matrix_writer import MatrixWriter, picked_rows
 from plait.data.memory import Room, amount
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.data.tables import read_table
 from plait.errors import InputError, SettingError, StorageError
 from plait.problem.features import Features

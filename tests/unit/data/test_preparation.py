@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plait.data import preparation, statistics
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.data.tables import Table
 from plait.data.texts import Coded
 from plait.errors import InputError

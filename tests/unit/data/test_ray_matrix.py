@@ -10,7 +10,7 @@ import pytest
 
 from plait.data import preparation, ray_matrix
 from plait.data.arrow_tables import ParquetSource
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.data.ray_matrix import Holder, RayMatrix
 from plait.data.recipes import Recipe
 from plait.data.sources import Kind

@@ -10,7 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from plait.data import preparation
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.data.scaling import scaling
 from plait.data.statistics import gather
 from plait.data.tables import keyed_digest, read_id_columns, read_table

@@ -12,7 +12,7 @@ from plait.alignment.ids import AlignmentOptions
 from plait.cli import templates
 from plait.data.csv_format import CsvFormat
 from plait.data.guess import Guess
-from plait.data.preparation import PrepareOptions
+from plait.data.prepare_options import PrepareOptions
 from plait.deployment.endpoints import Dial
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.job_settings import CoordinatorSpec, RunOptions, ScoringOptions

@@ -1,6 +1,6 @@
 """The subspace method for encrypted gradients: parties receive D_m^T g, see `plait.protection`.
 
-The method itself knows no cryptography.  Its coordinator says g, and its parties expect D_m^T g as the vector of a
+The method itself knows no cryptography.  Its coordinator sends g, and its parties expect D_m^T g as the vector of a
 broadcast; `plait.training.protected` stands between them.
 """
 

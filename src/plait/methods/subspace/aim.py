@@ -14,7 +14,7 @@ from plait.problem.row_blocks import by_parts
 
 _OTHERS, _OTHERS_BYTES = 40, 2**26  # of the others' moves, how many are kept, and in how many bytes
 _CROWDING, _MOST_CROWDING = 0.5, 8
-"""By how many times the ridge grows each round, and at the most, for others with as many features as samples."""
+"""By how many times the ridge grows each round, and at the most, for others with as many columns as rows."""
 _SETTLED = 4
 """Rounds after which the sizes of the steps are right, so that it is worth asking who carries a constant."""
 _EARLY = 7
@@ -38,7 +38,7 @@ class Aim:
         self._inverse: Curvature | None = None
 
     def weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
-        """The loss's curvature at every sample (N,), weighted."""
+        """The loss's curvature at every row (N,), weighted."""
         return self.sight.curvature(state.x, orders, g, g if state.first is None else state.first)
 
     def taken(
@@ -52,7 +52,7 @@ class Aim:
         gradient = pull + penalty.gradient(state.x)
         ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
         crowding = min(1.0, orders.width / features.rows)
-        # The others' unexplored features look like one more ridge; they matter where features are as many as samples.
+        # The others' unexplored columns look like one more ridge; they matter where columns are as many as rows.
         h = (1 + min(_CROWDING * state.rounds, _MOST_CROWDING) * crowding) * ridge
         state, curvature = self._curvature(state, w, h)
         # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
@@ -79,7 +79,7 @@ class Aim:
         return replace(state, others=np.vstack([state.others, shown])[-self.others_kept :])
 
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
-        """H at these weights, factorised again once the samples' weights have changed enough to matter."""
+        """H at these weights, factorised again once the rows' weights have changed enough to matter."""
         f = self.block.features
         cheap = f.rows * f.columns**2 <= SMALL
         if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:

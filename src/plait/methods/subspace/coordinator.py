@@ -293,5 +293,5 @@ class SubspaceCoordinator(CoordinatorSide):
 
 
 def _rounding(*vectors: Array) -> float:
-    """The variance, at a sample, of what double precision leaves out of the sum of these vectors."""
+    """The variance, at a row, of what double precision leaves out of the sum of these vectors."""
     return (_ULPS * _EPSILON * sum(map(largest, vectors))) ** 2

@@ -25,7 +25,7 @@ class SubspaceState:
     shares: tuple[Array, ...]
     images: tuple[Images, ...]
     noise: tuple[Array, ...]
-    """The variance (k,) of what rounding on the way left out of each image, at each sample."""
+    """The variance (k,) of what rounding on the way left out of each image, at each row."""
     drift: tuple[float, ...]
     """The variance, at a sample, of what the coordinator's part of z lacks of the group's own scores."""
     measured: Measured
@@ -56,7 +56,7 @@ class SubspaceState:
     free: tuple[bool, ...] = ()
     """Which groups have no penalty."""
     free_width: float = 0.0
-    """How many features these have."""
+    """How many columns these have."""
     least: LeastNorm | None = None
     """A search under way: for the least of equally good weights."""
     searched: bool = False

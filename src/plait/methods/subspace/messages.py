@@ -20,10 +20,10 @@ class StepProposal:
     asks          1.0 for a question: what would your penalty be after this step?  Nothing moves.
                   2.0 for a direction p (N,) instead of the gradient: what is D D^T p?
     memory        how many past directions the coordinator minimises over
-    start         the score that every sample had before round 1
+    start         the score that every row had before round 1
     intercept     1.0 where the coordinator also moves an intercept
     stiffness     what the curvature that a gradient shows is to be multiplied by
-    width         how many features the parties have in all, as far as known
+    width         how many columns the parties have in all, as far as known
     counted       on how many of the others' last moves a party with kinks may count
     scale         x is multiplied by this after the step: it was led back into a ball
     coefficients  of the step, over the basis (k+1,): past directions and the newest; empty before round 1
@@ -96,7 +96,7 @@ class Description:
     penalty, reached   its penalty at x and at y = x + d
     stationarity       its part of the paper's Lyapunov value
     gain               by how much its own model of the objective would fall at y
-    width              how many features it has
+    width              how many columns it has
     free               how many of them have no penalty
     kinks              1.0 where its penalty is not smooth
     reach              the largest t <= 1 with a finite conjugate at -t D^T g

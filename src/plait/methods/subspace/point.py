@@ -8,7 +8,7 @@ from plait._types import Array
 from plait.methods.base import Task
 from plait.problem.row_blocks import by_parts
 
-_LEAST = 1e-4  # of the largest curvature: what a sample on which the loss is flat counts at least
+_LEAST = 1e-4  # of the largest curvature: what a row on which the loss is flat counts at least
 
 
 @dataclass(frozen=True)

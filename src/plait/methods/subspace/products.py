@@ -19,7 +19,7 @@ _DEPENDENT = 1e-12  # of a vector's square: what newer vectors leave of it; less
 
 @dataclass(frozen=True)
 class Products:
-    """Of vectors V (K, N):  V diag(w) V^T (K, K) with the samples' weights, and the loss's Hessian (K, K) along them.
+    """Of vectors V (K, N):  V diag(w) V^T (K, K) with the rows' weights, and the loss's Hessian (K, K) along them.
 
     The Hessian may be that of an earlier place.  known (K,) says for which vectors there is one.
     """
@@ -59,7 +59,7 @@ class Products:
 
 
 def independent(gram: Array, rounding: Array) -> npt.NDArray[np.bool_]:
-    """Which vectors (K,) add to those after them more than rounding; all samples count, curved or not."""
+    """Which vectors (K,) add to those after them more than rounding; all rows count, curved or not."""
     size = np.diag(gram).copy()
     root = np.sqrt(np.maximum(size, 1e-300))
     least = 2 * np.maximum(_DEPENDENT, rounding / np.maximum(size, 1e-300))

@@ -18,7 +18,7 @@ from plait.methods.subspace.messages import StepProposal
 from plait.problem.losses import Seen
 from plait.problem.row_blocks import by_parts, vector_by_parts
 
-_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a sample counts
+_CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a row counts
 _ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
 
 
@@ -110,7 +110,7 @@ class OpenGradient:
     def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
         before, after = (self._seen(v, first, orders.start) for v in (last, now))
         moved = self._vector(lambda rows: after.score[rows] - before.score[rows] - own[rows])
-        # A move that shows on some samples only, or is mere rounding of the party's own, would mislead.
+        # A move that shows on some rows only, or is mere rounding of the party's own, would mislead.
         clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
         return moved if clear else np.zeros_like(moved)
 

@@ -51,7 +51,7 @@ class Valley:
     ) -> "Valley":
         """k (K, K): a curvature of the penalties that is sure.
 
-        noise (K, K) is the covariance of the vectors' rounding at each sample.  Where vectors nearly cancel, their
+        noise (K, K) is the covariance of the vectors' rounding at each row.  Where vectors nearly cancel, their
         rounding is left, and the loss would fall along it, though no party's scores do.
         """
         ridge = np.zeros((len(vectors), len(vectors)))

@@ -34,7 +34,7 @@ class Minimum:
 
 
 @dataclass(frozen=True)
-class Model:
+class SpanObjective:
     """What is minimised: the mean loss, and the penalties with the cost of rounding,  r^T c + c^T K c / 2."""
 
     task: Task
@@ -44,11 +44,11 @@ class Model:
     ridge: Array
 
     @staticmethod
-    def of(task: Task, valley: Valley, r: Array, k: Array) -> "Model":
+    def of(task: Task, valley: Valley, r: Array, k: Array) -> "SpanObjective":
         """With penalties modelled by r (K,) and k (K, K) along all received vectors."""
         if len(valley.basis) < valley.kept.size:
             r, k = r[valley.kept], k[valley.kept][:, valley.kept]
-        return Model(task, valley.basis, r, k + valley.ridge, valley.ridge)
+        return SpanObjective(task, valley.basis, r, k + valley.ridge, valley.ridge)
 
     def penalty(self, c: Array) -> float:
         return float(self.r @ c) + float(c @ (self.k @ c)) / 2
@@ -79,7 +79,9 @@ class Model:
         return step, float(step @ (valley.hessian @ step)) / 2
 
 
-def newton(model: Model, valley: Valley, precision: float, enough: float, small: float = 0.0) -> tuple[Valley, Minimum]:
+def newton(
+    model: SpanObjective, valley: Valley, precision: float, enough: float, small: float = 0.0
+) -> tuple[Valley, Minimum]:
     value = first = valley.point.value + model.penalty(valley.at)
     fresh, promised, known = False, np.inf, True
     c, z = valley.at, valley.point.z
@@ -133,7 +135,7 @@ def _free_step(gradient: Array, hessian: Array) -> Array:
 
 
 def _line_search(
-    model: Model, valley: Valley, step: Array, moved: Array, fall: float, value: float
+    model: SpanObjective, valley: Valley, step: Array, moved: Array, fall: float, value: float
 ) -> tuple[Array, Point, float] | None:
     """Halve the step until the objective falls enough, or double it while it keeps falling; None otherwise."""
 

@@ -13,7 +13,7 @@ from plait._types import Array
 from plait.methods.admm.z_update import increasing_root
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
-from plait.methods.subspace.newton import Minimum, Model, newton
+from plait.methods.subspace.newton import Minimum, SpanObjective, newton
 from plait.methods.subspace.point import Point, equal_ones
 from plait.methods.subspace.valley import Valley
 from plait.problem.losses.base import weighted_median
@@ -24,7 +24,7 @@ _ENOUGH = 1e-3  # of all that was gained: a Newton step that promises no more is
 
 def lowest(task: Task, valley: Valley, r: Array, k: Array, precision: float = PRECISE) -> tuple[Valley, Minimum]:
     """The minimum with penalties modelled by r (K,) and k (K, K), and the valley with its end there."""
-    end, found = newton(Model.of(task, valley, r, k), valley, precision, _ENOUGH)
+    end, found = newton(SpanObjective.of(task, valley, r, k), valley, precision, _ENOUGH)
     return end, replace(found, coefficients=valley.spread(found.coefficients))
 
 
@@ -37,7 +37,7 @@ def lower(
     no more than `small` on the way, its parabola is believed; it never is where that is None, and then the minimum is
     exact.
     """
-    model, gained = Model.of(task, valley, r, k), 0.0
+    model, gained = SpanObjective.of(task, valley, r, k), 0.0
     step, bent = model.bent(valley)
     if small is None or bent > small:
         before = valley.point.value + model.penalty(valley.at)

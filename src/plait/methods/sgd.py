@@ -95,7 +95,7 @@ class Sgd(Method):
         return SgdCoordinator(self, task)
 
 
-class Batches:
+class MiniBatches:
     """The rows of batch `turn` of an epoch: turn = count stands for all rows, in their own order."""
 
     def __init__(self, method: Sgd, rows: int) -> None:
@@ -125,7 +125,7 @@ class SgdParty(PartySide):
     def __init__(self, method: Sgd, block: Block) -> None:
         self.method = method
         self.block = block
-        self.batches = Batches(method, block.features.rows)
+        self.batches = MiniBatches(method, block.features.rows)
         self._slice: tuple[tuple[int, int], Features] | None = None
 
     def start(self) -> SgdPartyState:
@@ -190,7 +190,7 @@ class SgdCoordinator(CoordinatorSide):
     def __init__(self, method: Sgd, task: Task) -> None:
         self.method = method
         self.task = task
-        self.batches = Batches(method, task.rows)
+        self.batches = MiniBatches(method, task.rows)
 
     def start(self) -> SgdState:
         zero = self.task.mean_loss(np.zeros(self.task.rows))

@@ -1,4 +1,4 @@
-"""What crosses the network: messages as frames of at most about 1 MiB, raw little-endian floats, a small versioned header.
+"""What crosses the network: messages as frames of at most about 1 MiB, raw little-endian floats, a versioned header.
 
     frame    "PLT" version kind flags 0 0 | seq u64 | size u32 | payload of `size` bytes
     head     round u64 | exchange before u64 | vector length i64 (-1 for none) | scalars u32 | the scalars |

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,28 @@ def test_a_full_disk_under_a_table_is_named_and_the_run_goes_on_with_room(jobs: 
     shop = start(job, "shop", DATA=900_000_000)  # and within the limit that its file names
     assert (shop.wait(240), bank.wait(240)) == (0, 0)
     assert "lies on disk" in job.log("shop")
+
+
+FIT = """
+import resource, pathlib, numpy, plait
+resource.setrlimit(resource.RLIMIT_DATA, (900_000_000,) * 2)
+y = (numpy.arange({rows}) % 7 < 3).astype(float)
+plait.fit([pathlib.Path({path!r})], y, stopping=plait.Stopping(tol=1e-4), memory={memory!r})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "memory", "what"),
+    [(MANY, "900 MB", ""), (3 * MANY, "20 GB", "the process must have memory to read t.parquet")],
+)
+def test_fit_in_python_keeps_to_its_memory(tmp_path: Path, rows: int, memory: str, what: str) -> None:
+    """The second one is told a limit that is not true."""
+    path = tmp_path / "t.parquet"
+    constant_table(path, rows, 50)
+    script = FIT.format(rows=rows, path=str(path), memory=memory)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=False)
+    assert (what in done.stderr) if what else (done.stderr == "")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import math
 import os
 import re
 import resource
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,14 @@ def amount(text: str | int | None) -> int:
     if bytes_ < _PROGRAM:
         raise SettingError(f"memory must be at least {in_words(_PROGRAM)}: the program takes as much. Found {text!r}.")
     return int(bytes_)
+
+
+def lend_no_memory() -> None:
+    """Have Arrow give back what it frees: its own pools reserve gigabytes, and return little, in the whole process."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.set_memory_pool(arrow.system_memory_pool())
+    else:
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def stored_bytes(matrix: Any) -> int:

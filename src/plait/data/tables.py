@@ -165,6 +165,11 @@ def _translated(path: Path, read: Callable[[], Any]) -> Any:
         return read()
     except PlaitError:
         raise
+    except MemoryError as error:
+        raise InputError(
+            f"the process must have memory to read {path.name}. Found too little: {plain(str(error), 200)}. Allow it "
+            "more, or set data.memory (in Python memory=) to what it may take: the table then lies on disk."
+        ) from error
     except Exception as error:
         raise InputError(
             f"{path.name} must be a whole {path.suffix} file. Found it damaged, or another kind: "

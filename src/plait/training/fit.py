@@ -7,7 +7,7 @@ import numpy as np
 
 from plait._checks import need_type
 from plait._types import Array
-from plait.data.memory import Room, amount
+from plait.data.memory import Room, amount, lend_no_memory
 from plait.data.parts import Part, read_labels, read_parts, read_weights
 from plait.data.row_index import check_index
 from plait.errors import InputError, PrivacyError, SettingError
@@ -135,6 +135,8 @@ def fit(
     need_type("stopping", stopping, Stopping)
     chosen = loss_of(loss)
     room = Room(amount(memory))
+    if room.limit:
+        lend_no_memory()
     read = read_parts(parts, room)
     rows = read[0].matrix.shape[0]
     check_index(parts, {"y": y, "sample_weight": sample_weight})

@@ -42,9 +42,9 @@ class Task:
         scores = np.asarray(fit([own], t, fit_intercept=True).scores([held]))
         return cls(ClippedRows.of(train[1]).matrix, offset, t, ClippedRows.of(test[1]).matrix, scores, tt)
 
-    def loss(self, weights: np.ndarray) -> float:
-        """The test log loss of the label party's score and the helper's."""
-        z = self.own + self.held @ weights
+    def loss(self, weights: np.ndarray, shift: float = 0.0) -> float:
+        """The test log loss of the label party's score and the helper's, whose `shift` the intercept takes."""
+        z = self.own + self.held @ weights + shift
         return float(np.mean(np.logaddexp(0, z) - self.truth * z))
 
 

@@ -83,7 +83,9 @@ def test_attack_9_a_ledger_that_was_lost_is_missed_by_the_witness_that_its_owner
         train(tmp_path / "elsewhere", Recommended(1.0), Budget(1.0), run="again", witness=witness)
 
 
-def test_attack_9_an_old_copy_is_not_accepted_where_the_witness_is_gone(tmp_path: Path) -> None:
+def test_attack_9_an_old_copy_is_not_accepted_where_the_witness_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, witness, old = tmp_path / "ledgers", tmp_path / "witness", tmp_path / "old"
     folder = LedgerFolder(root, Budget(1.0), witness=witness)
     folder.admit(["shop"])
@@ -93,11 +95,32 @@ def test_attack_9_an_old_copy_is_not_accepted_where_the_witness_is_gone(tmp_path
     shutil.rmtree(root)
     shutil.copytree(old, root)
     shutil.rmtree(witness)
+    monkeypatch.setenv("PLAIT_STATE", str(tmp_path / "another user"))
     with pytest.raises(PrivacyError, match="is gone"):
         train(root, Recommended(1.0), Budget(1.0), run="again", witness=witness)
     unasked = Mutation("unasked", "privacy.ledger.witness:Witness._need_new", lambda f: lambda *a: None, lambda: False)
     with unasked.applied():
         train(root, Recommended(1.0), Budget(1.0), run="again", witness=witness)
+
+
+def test_attack_9_a_copy_of_a_folder_with_its_witness_inside_is_no_new_budget(tmp_path: Path) -> None:
+    """A party's whole folder is copied after the first run, witness included; both copies go on."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    train(one / "ledgers", Recommended(1.0), Budget(1.5), witness=one / "witness")
+    shutil.copytree(one, two)
+    train(one / "ledgers", Recommended(1.0, gradients=5), Budget(1.5), "second", one / "witness")
+    with pytest.raises(PrivacyError, match="newest"):
+        train(two / "ledgers", Recommended(1.0, gradients=6), Budget(1.5), "third", two / "witness")
+
+
+def test_the_users_own_folder_may_be_out_of_reach_beside_a_chosen_witness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("PLAIT_STATE", str(tmp_path / "file" / "below"))
+    train(tmp_path / "ledgers", Recommended(1.0), Budget(1.0), witness=tmp_path / "witness")
+    with pytest.raises(PrivacyError, match="Name another folder"):
+        train(tmp_path / "others", Recommended(1.0), Budget(1.0))
 
 
 def test_a_witness_may_be_chosen_later_and_changed(tmp_path: Path) -> None:

@@ -236,7 +236,9 @@ def test_attack_5_a_plan_is_checked_against_all_other_charges_of_its_run(tmp_pat
     train(tmp_path, own, other, y, run="same name")
     with pytest.raises(BudgetError):
         train(tmp_path, own, other, 1 - y, run="same name")
-    assert len(next(s for s in read_spending(tmp_path) if s.party == "shop").charges) == 13
+    assert (
+        len(next(s for s in read_spending(tmp_path) if s.party == "shop").charges) == 15
+    )  # mean, spread, Gram, gradients
 
 
 def test_attack_6_weights_that_are_not_covered_are_not_scored_with() -> None:
@@ -260,6 +262,7 @@ OTHER: Mapping[str, Any] = {
     "adjacency": plait.privacy.Adjacency.ZERO_OUT,
     "gradients": 5,
     "gram_share": 0.2,
+    "frame_share": 0.2,
     "sketch_share": 0.2,
     "score_share": 0.1,
     "score_bound": 3.0,

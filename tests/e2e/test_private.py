@@ -106,7 +106,7 @@ def test_a_killed_private_run_resumes_and_pays_once(jobs: JobMaker, point: tuple
     finish(job)
     assert job.result() == jobs.undisturbed(**ONE_PASS)
     charges = {s.party: len(s.charges) for s in read_spending(job.folder / "ledgers")}
-    assert charges == {"shop": 14, "tele": 14}, "a Gram matrix, twelve gradients, and a sketch: once each"
+    assert charges == {"shop": 16, "tele": 16}, "mean, spread, Gram matrix, twelve gradients, sketch: once each"
 
 
 def test_labels_and_weights_are_told_and_give_the_numbers_of_the_library(jobs: JobMaker) -> None:

@@ -25,6 +25,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows, room_of
 from plait.deployment.party_privacy import admit, mechanism_of, policy_at, spec_at
 from plait.errors import BudgetError, PlaitError
+from plait.privacy.ledger.witness import state_folder
 from plait.privacy.policy import Policy
 from plait.problem.features import GRAM_LIMIT, Features
 from plait.problem.row_blocks import row_slices
@@ -159,7 +160,7 @@ def _rehearsal(job: Job, file: PartyFile, rows: Rows) -> Iterator[Diagnosis]:
     """
     spec, name = spec_at(job, file), file.name
     ledger = spec.policy.ledger
-    with tempfile.TemporaryDirectory(prefix="plait-doctor-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="plait-doctor-") as scratch, state_folder(Path(scratch) / "state"):
         if ledger is not None:
             thrown_away = replace(ledger, root=Path(scratch) / "ledgers", witness=Path(scratch) / "witness")
             spec = replace(spec, policy=replace(spec.policy, ledger=thrown_away))

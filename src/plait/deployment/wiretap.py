@@ -65,7 +65,8 @@ class _Stored:
             if (charge.release.round, charge.release.name) == (release.round, release.name) and charge.cost == cost:
                 content = self._ledger.stored(charge)
                 if content is not None:
-                    self.used.append(charge)
+                    if charge not in self.used:  # a message is listed with the charges that are new in it
+                        self.used.append(charge)
                     return content
         raise PrivacyError(f"no charge for {release.name!r}, round {release.round}.")
 

@@ -22,6 +22,7 @@ Probe = Callable[[], bool]
 PROBES: tuple[tuple[str, Probe], ...] = (
     ("the whole private pass: noise against independent sensitivities", noise_probes.one_pass),
     ("rows that count less: slopes within their bound", noise_probes.weighted_rows),
+    ("rows centred by released values: norms within 1", noise_probes.framed_rows),
     ("noisy shares", noise_probes.noisy_shares),
     ("one account for the same people", probes.one_account),
     ("one unit for every price", probes.one_unit),
@@ -102,6 +103,14 @@ def _unclipped(original: Any) -> Any:
     return classmethod(lambda cls, matrix, radius=1.0: cls(np.asarray(matrix, dtype=float) / radius, 20))
 
 
+def _unclipped_frame(original: Any) -> Any:
+    def framed(cls: Any, rows: Any, centre: Any, radius: float) -> Any:
+        moved = np.column_stack([(rows.matrix - centre) / radius, np.full(rows.shape[0], 0.3)])
+        return cls(type(rows)(moved, rows.bits), centre, radius, True)
+
+    return classmethod(framed)
+
+
 def _without(position: int) -> Callable[[Any], Any]:
     """A digest that leaves out one of its values."""
     return lambda original: lambda *values: original(*values[:position], *values[position + 1 :])
@@ -149,6 +158,17 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("un-noised gradients", f"{_PRIVACY}.releases:NoisyGradient.release", _clean, noise_probes.one_pass),
     Mutation("un-noised scores", f"{_PRIVACY}.releases:NoisyScores.release", _clean, noise_probes.one_pass),
     Mutation("an un-noised sketch", f"{_PRIVACY}.releases:NoisySketch.release", _clean, noise_probes.one_pass),
+    Mutation("an un-noised sum of rows", f"{_PRIVACY}.row_frame:NoisyMean.release", _clean, noise_probes.one_pass),
+    Mutation("a sum of rows for half its sensitivity", f"{_PRIVACY}.row_frame:NoisyMean.release",
+             lambda f: lambda self, rows, s: (f(self, rows, s) + self.value(rows)) / 2, noise_probes.one_pass),
+    Mutation("an un-noised spread of rows", f"{_PRIVACY}.row_frame:NoisySpread.release", _clean,
+             noise_probes.one_pass),
+    Mutation("a spread that far rows dominate", f"{_PRIVACY}.row_frame:NoisySpread.value",
+             lambda f: lambda self, apart, bits: np.array([apart.sum(), apart @ apart]), noise_probes.one_pass),
+    Mutation("centred rows that are not clipped", f"{_PRIVACY}.row_frame:FramedRows.of", _unclipped_frame,
+             noise_probes.framed_rows),
+    Mutation("rows centred for nothing", f"{_PRIVACY}.row_frame:FramePlan.cost", _property(lambda s: Cost()),
+             noise_probes.one_pass),
     Mutation("scores that are not clipped", f"{_PRIVACY}.releases:NoisyScores.value",
              lambda f: lambda self, rows, x: rows.forward(x / self.bound), noise_probes.one_pass),
     Mutation("noise for a smaller unit", f"{_PRIVACY}.releases:NoisyRelease._noisy",

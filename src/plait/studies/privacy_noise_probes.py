@@ -4,6 +4,7 @@ Sensitivities come from their formulas, sums from NumPy, and the account from Sc
 """
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,12 +19,21 @@ from plait.methods.private.noisy_shares import AdmmSide
 from plait.privacy.accounting import Cost
 from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.ledger.release_gate import Book
-from plait.privacy.mechanisms.helper_fit import Helper, HelperFit, Lesson, fit_helper, newton_of, sketch_helper
+from plait.privacy.mechanisms.helper_fit import (
+    Helper,
+    HelperFit,
+    Lesson,
+    fit_helper,
+    frame_rows,
+    newton_of,
+    sketch_helper,
+)
 from plait.privacy.mechanisms.helper_mixing import Layout
 from plait.privacy.mechanisms.noisy_admm import MechanismA
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.releases import NoisyGradient
-from plait.privacy.noise import KeyedNoise, Noise, Release
+from plait.privacy.mechanisms.row_frame import FramedRows
+from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
 from plait.problem.features import Features
 from plait.problem.losses import Huber, Logistic, Squared
 from plait.problem.penalties import L2
@@ -43,6 +53,7 @@ class Recorder:
     def __init__(self) -> None:
         self.costs: list[Cost] = []
         self.released: dict[str, list[Array]] = {}
+        self._kept: dict[Release, bytes] = {}
 
     def check(self, cost: Cost, run: str, plan: str = "") -> None:
         """Every cost is allowed."""
@@ -56,19 +67,22 @@ class Recorder:
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]
     ) -> bytes:
-        content = compute()
-        self.costs.append(cost)
-        self.released.setdefault(release.name, []).append(np.frombuffer(content, dtype="<f8"))
-        return content
+        if release not in self._kept:
+            self._kept[release] = compute()
+            self.costs.append(cost)
+            self.released.setdefault(release.name, []).append(np.frombuffer(self._kept[release], dtype="<f8"))
+        return self._kept[release]
 
 
 def one_pass() -> bool:
     """Everything that a helper draws in one pass has the noise that replacing any one row asks for.
 
-    Gradients move by 2 B, the Gram matrix beside them is free while C <= A / 2, scores and sketch move by 2 B.
+    Gradients move by 2 B, the Gram matrix beside them is free while C <= A / 2, scores and sketch move by 2 B, the sum
+    of rows by 2 and their spread by sqrt(2).
     """
     rng = np.random.default_rng(1)
-    lesson = Lesson(Squared(), 30 * rng.standard_normal(ROWS), np.zeros(ROWS), np.ones(ROWS))
+    labels = 30 * rng.standard_normal(ROWS) + 30 * _table()[:, 0]
+    lesson = Lesson(Squared(), labels, np.zeros(ROWS), np.ones(ROWS), shifts=True)
     return _enough_noise(lesson, lambda z: np.clip(z - lesson.labels, -0.5, 0.5), 0.5, 1.0)
 
 
@@ -92,17 +106,26 @@ def weighted_rows() -> bool:
     return _enough_noise(lesson, slopes, least, float(np.max(least / bounds * p * (1 - p))))
 
 
+def framed_rows() -> bool:
+    """Rows that are centred, scaled and clipped by released values have norm at most 1, however far out they lay."""
+    table = 3 * np.random.default_rng(4).standard_normal((50, 6))
+    rows, centre = ClippedRows.of(table), np.full(6, 0.2)
+    framed = FramedRows.of(rows, centre, 0.25)
+    length = np.linalg.norm(framed.rows.matrix, axis=1)
+    return bool(length.max() <= 1 and np.allclose(framed.rows.matrix, _framed(rows.matrix, framed), atol=1e-6))
+
+
 def _enough_noise(lesson: Lesson, slopes: Callable[[Array], Array], bound: float, curvature: float) -> bool:
     """Whether a pass with these slopes, at most `bound`, and curvatures, at most `curvature`, has enough noise."""
-    table = 3 * np.random.default_rng(1).standard_normal((ROWS, WIDTH))
-    mechanism = Recommended(4.0, score_share=0.2, score_bound=1e-4, gradient_clip=0.5)
+    table = _table()
+    mechanism = Recommended(4.0, score_share=0.2, score_bound=1e-6, gradient_clip=0.5)
     account = Recorder()
     helper = Helper.of(
         ClippedRows.of(table, 2.0), L2(0.01), mechanism, lesson, Book("audit", "helper", account=account), sketch=True
     )
     fitted = fit_helper(helper, lesson)
     layout = Layout.of("audit", ROWS, 200)
-    sketch_helper(helper, HelperFit(fitted.weights, fitted.energy, fitted.plan), np.ones(ROWS), layout)
+    sketch_helper(helper, fitted, np.ones(ROWS), layout)
     rows = table / 2 / np.maximum(1.0, np.linalg.norm(table / 2, axis=1))[:, None]
     noise = _noise_of_pass(rows, slopes, lesson, helper, account, fitted, layout)
     if noise is None:
@@ -111,12 +134,30 @@ def _enough_noise(lesson: Lesson, slopes: Callable[[Array], Array], bound: float
     gradients = sum((bound / s) ** 2 for s in sigma["gradient"])
     diagonal, beside = sigma["Gram"]
     gram = max((_TOO_LITTLE * curvature / diagonal) ** 2, (curvature / beside) ** 2 / 2)  # few numbers on the diagonal
-    rest = (2e-4 / sigma["scores"][0]) ** 2 + (2.0 / sigma["sketch"][0]) ** 2
+    rest = (2e-6 / sigma["scores"][0]) ** 2 + (2.0 / sigma["sketch"][0]) ** 2
+    if lesson.shifts:
+        frame = 2.0 / sigma["mean"][0], math.sqrt(2) / max(_noise_of_spread(helper), 1e-9)
+        if math.hypot(*frame) > _mu(4.0, 1e-5) * math.sqrt(mechanism.frame_share) / _TOO_LITTLE:
+            return False
+        rest += frame[0] ** 2 + frame[1] ** 2
     stated = _mu(4.0, 1e-5)
     independent = _other_words() and abs(np.corrcoef(noise["gradient"][0], noise["gradient"][1])[0, 1]) < 0.9
     free = gram <= gradients / 2 / _TOO_LITTLE**2
     paid = sum(account.costs, Cost()).mu <= stated * (1 + 1e-6)
     return bool(independent and free and paid and math.sqrt(4 * gradients + rest) <= stated / _SHORT)
+
+
+def _table() -> Array:
+    return 3 * np.random.default_rng(1).standard_normal((ROWS, WIDTH)) + 0.3
+
+
+def _noise_of_spread(helper: Helper) -> float:
+    """The standard deviation of the noise in a spread, from many draws of its two numbers."""
+    assert helper.plan.frame is not None
+    query, apart = helper.plan.frame.spread, np.full(ROWS, 3.0)  # all further out than 1
+    drawn = [query.release(apart, 20, Keystream(secrets.token_bytes(32))) for _ in range(400)]
+    found = np.array(drawn) - ROWS
+    return float(np.sqrt(np.mean(found**2))) if np.abs(found).max() < _TOO_FAR * query.sigma else 0.0
 
 
 def _other_words() -> bool:
@@ -138,29 +179,45 @@ def _noise_of_pass(
 ) -> dict[str, list[Array]] | None:
     """What each release has beside its clean value, the sketch in units of its clip; None for far too much."""
     plan, released = helper.plan, account.released
+    noise: dict[str, list[Array]] = {"gradient": []}
+    framed = FramedRows.plain(helper.rows)
+    if plan.frame:
+        noise["mean"] = [released["mean"][0] - rows.sum(axis=0)]
+        framed = frame_rows(helper)
+        rows = _framed(rows, framed)
     curvature = lesson.curvature(plan.slope_bound)
     row, column = np.triu_indices(rows.shape[1])
     gram = released["Gram"][0] - ((rows * curvature[:, None]).T @ rows)[row, column]
-    noise = {"Gram": [gram[row == column], gram[row < column]], "gradient": []}
-    newton = newton_of(plan, released["Gram"][0], lesson)
+    noise["Gram"] = [gram[row == column], gram[row < column]]
+    newton = newton_of(plan, framed, released["Gram"][0], lesson)
     state = newton.start()
     for found, query in zip(released["gradient"], plan.gradients, strict=True):
-        noise["gradient"].append(found - rows.T @ slopes(rows @ state.weights))
-        state = newton.step(state, found, query.sigma, helper.penalty, lesson.mass)
-    noise["scores"] = [released["scores"][0] - np.clip(rows @ fitted.weights, -1e-4, 1e-4)]
+        noise["gradient"].append(found - rows.T @ slopes(framed.scale * (rows @ state.weights)))
+        scale = framed.scale
+        state = newton.step(state, scale * found, scale * query.sigma, helper.penalty, lesson.mass)
+    scores = framed.scale * (rows @ framed.joined(fitted.weights, fitted.shift))
+    noise["scores"] = [released["scores"][0] - np.clip(scores, -1e-6, 1e-6)]
     bound = max(float(np.sqrt(fitted.energy / ROWS)), 1e-6)
-    told = np.clip(rows @ fitted.weights, -bound, bound)
+    told = np.clip(scores, -bound, bound)
     clean = np.bincount(layout.bucket, layout.sign * told, layout.buckets)
     noise["sketch"] = [(released["sketch"][0][:-1] - clean) / bound]
-    scores, sketch = 2 * (plan.scores or plan.gram).sigma, plan.sketch(layout.buckets, 1.0).sigma
-    gradients = [g.sigma for g in plan.gradients]
-    sigma = {"Gram": [plan.gram.sigma] * 2, "gradient": gradients, "scores": [scores], "sketch": [sketch]}
+    sketch = plan.sketch(layout.buckets, 1.0).sigma
+    sigma = {"Gram": [plan.gram.sigma] * 2, "gradient": [g.sigma for g in plan.gradients], "sketch": [sketch],
+             "scores": [2 * (plan.scores or plan.gram).sigma],
+             "mean": [plan.frame.mean.sigma if plan.frame else math.inf]}  # fmt: skip
     near = all(
         np.abs(part).max() < _TOO_FAR * limit
         for name, parts in noise.items()
         for part, limit in zip(parts, sigma[name], strict=True)
     )
     return noise if near else None
+
+
+def _framed(rows: Array, frame: FramedRows) -> Array:
+    """The rows around this centre within this radius, with a constant column: norms of at most 1."""
+    moved = rows - frame.centre
+    moved *= np.minimum(1 / frame.radius, 1 / np.linalg.norm(moved, axis=1))[:, None]
+    return np.column_stack([moved, np.full(len(rows), 0.3)]) / math.sqrt(1.09)
 
 
 def _mu(epsilon: float, delta: float) -> float:

@@ -31,6 +31,7 @@ from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.ledger.budget import Budget
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.release_gate import Book, LedgerFolder
+from plait.privacy.ledger.witness import state_folder
 from plait.privacy.mechanisms.helper_fit import Helper, Lesson
 from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.noisy_admm import MechanismA
@@ -56,7 +57,7 @@ def small(seed: int = 0, rows: int = 120) -> tuple[Array, Array, Array]:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder that is thrown away; witnesses go there, too."""
-    with tempfile.TemporaryDirectory(prefix="plait-audit-") as folder:
+    with tempfile.TemporaryDirectory(prefix="plait-audit-") as folder, state_folder(Path(folder) / "state"):
         yield Path(folder)
 
 
@@ -137,7 +138,8 @@ def newest_ledger() -> bool:
         shutil.copytree(root / "old", root / "ledgers")
         old = refused(PrivacyError)(lambda: folder.ledger("shop"))
         (root / "witness").rename(root / "away")
-        unseen = refused(PrivacyError)(lambda: folder.ledger("shop"))
+        with state_folder(root / "another user"):
+            unseen = refused(PrivacyError)(lambda: folder.ledger("shop"))
         (root / "away").rename(root / "witness")
         shutil.rmtree(root / "ledgers")
         lost = refused(PrivacyError)(lambda: folder.ledger("shop"))
@@ -214,14 +216,15 @@ def digests() -> bool:
         plan(other, usual, replace(lesson, labels=lesson.labels * (1 - 4 * nudged)), 0.1),
         plan(other, usual, replace(lesson, offset=nudged), 0.1),
         plan(other, usual, replace(lesson, weights=lesson.weights - nudged), 0.1),
+        plan(other, usual, replace(lesson, shifts=True), 0.1),
         plan(other, usual, lesson, 0.2),
     ]
     return len({plan(other, usual, lesson, 0.1), *others}) == len(others) + 1
 
 
-_OTHER: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-6, "gradients": 5, "gram_share": 0.2, "sketch_share": 0.2,
-                          "score_share": 0.1, "score_bound": 3.0, "clip": 2.0, "gradient_clip": 2.0,
-                          "even": False}  # fmt: skip
+_OTHER: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-6, "gradients": 5, "gram_share": 0.2, "frame_share": 0.2,
+                          "sketch_share": 0.2, "score_share": 0.1, "score_bound": 3.0, "clip": 2.0,
+                          "gradient_clip": 2.0, "even": False}  # fmt: skip
 
 
 def covered_scores() -> bool:

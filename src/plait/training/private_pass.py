@@ -66,10 +66,11 @@ class PrivatePass:
         offset = self._out_of_fold(talk) if self._open and self.offset else None
         receipts = {name: float(self.receipts.get(name, 0)) for name in self.helpers}
         talk.exchange({name: say(Step.LABELS, r, vector=task.labels) for name, r in receipts.items()})
-        fits = talk.tell(self.helpers, say(Step.FIT, constant, vector=offset))
+        fits = talk.tell(self.helpers, say(Step.FIT, constant, float(task.fit_intercept), vector=offset))
         released = {name: fit.vector for name, fit in fits.items() if fit.vector is not None}
-        self._weigh(talk, {name: fit.scalars[:3] for name, fit in fits.items()})
-        new = {name: int(fit.scalars[3]) for name, fit in fits.items()}
+        factors = self._weigh(talk, {name: fit.scalars[:3] for name, fit in fits.items()})
+        intercept += sum(factors[name] * float(fit.scalars[3]) for name, fit in fits.items())
+        new = {name: int(fit.scalars[4]) for name, fit in fits.items()}
         return Conducted(intercept, Outcome(History(Round(0), talk.rounds), reason), released, receipts=new)
 
     @property
@@ -93,15 +94,17 @@ class PrivatePass:
             scores[held] = total[held]
         return scores
 
-    def _weigh(self, talk: "_Talk", terms: Mapping[str, Array]) -> None:
-        """Where every helper pays for a sketch: tell each how much of its score is used."""
+    def _weigh(self, talk: "_Talk", terms: Mapping[str, Array]) -> dict[str, float]:
+        """How much of each helper's score is used; where every helper pays for a sketch, each is told."""
         if len(terms) < 2 or not all(mu for _, mu, _ in terms.values()):
-            return
+            return dict.fromkeys(terms, 1.0)
         buckets = min(bucket_count(self.task.rows, mu, sensitivity) for _, mu, sensitivity in terms.values())
         found = talk.tell(self.helpers, say(Step.SKETCH, buckets))
         sketches = [Sketch(s[:-2], float(s[-2]), float(s[-1])) for s in (f.scalars for f in found.values())]
         alpha = mixing_factors([float(energy) for energy, _, _ in terms.values()], sketches)
-        talk.exchange({name: say(Step.FACTOR, a) for name, a in zip(found, alpha, strict=True)})
+        factors = dict(zip(found, alpha.tolist(), strict=True))
+        talk.exchange({name: say(Step.FACTOR, a) for name, a in factors.items()})
+        return factors
 
 
 @dataclass

@@ -4,7 +4,8 @@ step k >= 0    a message of the unprotected parties' own training, all rows or w
                round, whether it closes that training, and its own scalars
 SCORES         your scores of the rows of fold k, by the model that did not see them     (unprotected)
 LABELS         one target per row, and the last receipt of the helper's ledger, 0 for none    (helper)
-FIT            one offset per row, or one for all: fit your weights, once; its answer brings a receipt    (helper)
+FIT            one offset per row, or one for all, and whether there is an intercept: fit your weights, once; the answer
+               brings what is added to the intercept, and a receipt                       (helper)
 SKETCH         a noisy sketch of your scores in so many buckets                            (helper)
 FACTOR         by which factor your score is used                                          (helper)
 """

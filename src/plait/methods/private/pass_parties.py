@@ -124,11 +124,16 @@ _PLAN = (Step.LABELS, Step.FIT, Step.SKETCH, Step.FACTOR)
 
 @dataclass(frozen=True)
 class HelperState:
-    """What the helper was told, labels and offset (N,), and what it fitted from releases alone."""
+    """What the helper was told, and what it fitted from releases alone: weights (d,), shift and energy of its score.
+
+    It was told labels and offset (N,), and with `shifts` that there is an intercept.
+    """
 
     labels: Array | None = None
     offset: Array | None = None
+    shifts: bool = False
     weights: Array | None = None
+    shift: float = 0.0
     energy: float = 0.0
     factor: float = 1.0
     done: int = 0
@@ -188,23 +193,27 @@ class HelperSide(PartySide):
         if state.labels is None or state.offset is None:
             raise ProtocolError("a helper must be told labels and offset before it is asked. Found neither.")
         weights = self._rows.shape[0] * self._block.weights
-        return Lesson(self._block.loss, state.labels, state.offset, weights, self._mechanism.even)
+        return Lesson(self._block.loss, state.labels, state.offset, weights, self._mechanism.even, state.shifts)
 
     def _helper(self, lesson: Lesson) -> Helper:
         return Helper.of(self._rows, self._block.penalty, self._mechanism, lesson, self._book, self._sketch)
 
     def _fit(self, state: HelperState, broadcast: Broadcast) -> tuple[HelperState, Share]:
-        offset = broadcast.vector
-        told = replace(state, offset=np.full(self._rows.shape[0], broadcast.scalars[1]) if offset is None else offset)
+        offset, scalars = broadcast.vector, broadcast.scalars
+        told = replace(
+            state,
+            offset=np.full(self._rows.shape[0], scalars[1]) if offset is None else offset,
+            shifts=bool(scalars.size > 2 and scalars[2]),
+        )
         lesson = self._lesson(told)
         helper = self._helper(lesson)
         fit = fit_helper(helper, lesson)
         plan = fit.plan
         receipt = self._book.account.receipt(helper.known.hex())
-        terms = [fit.energy, plan.sketch_mu, plan.sketch(1, 1.0).sensitivity if plan.sketch_mu else 0.0, receipt]
-        return replace(told, weights=fit.weights, energy=fit.energy), Share(
-            broadcast.round, fit.scores, np.array(terms)
-        )
+        sensitivity = plan.sketch(1, 1.0).sensitivity if plan.sketch_mu else 0.0
+        terms = np.array([fit.energy, plan.sketch_mu, sensitivity, fit.shift, receipt])
+        fitted = replace(told, weights=fit.weights, shift=fit.shift, energy=fit.energy)
+        return fitted, Share(broadcast.round, fit.scores, terms)
 
     def _sketched(self, state: HelperState, broadcast: Broadcast) -> Share:
         lesson = self._lesson(state)
@@ -213,7 +222,7 @@ class HelperSide(PartySide):
             raise ProtocolError(
                 "a sketch must be paid for in the helper's plan and follow its fit. Found it asked for."
             )
-        fit = HelperFit(state.weights, state.energy, helper.plan)
+        fit = HelperFit(state.weights, state.shift, state.energy, helper.plan)
         buckets = int(broadcast.scalars[1])
         if not 1 <= buckets <= lesson.records:
             raise PrivacyError(

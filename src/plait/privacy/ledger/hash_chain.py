@@ -52,10 +52,10 @@ class Watcher(Protocol):
 class HashChain:
     """The entries of one journal; use it inside `locked()`."""
 
-    def __init__(self, folder: Path, key: bytes = b"", watcher: Watcher | None = None) -> None:
+    def __init__(self, folder: Path, key: bytes = b"", *watchers: Watcher) -> None:
         self.folder = folder
         self._key = key
-        self._watcher = watcher
+        self._watchers = watchers
         self._version = VERSION if key else UNKEYED
         self.path = folder / "journal.jsonl"
         self.head_path = folder.with_name(folder.name + ".head.json")
@@ -67,8 +67,8 @@ class HashChain:
         with open_private(self.folder / "lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             entries = self._recover()
-            if self._watcher is not None:
-                self._watcher.check(entries)
+            for watcher in self._watchers:
+                watcher.check(entries)
             yield entries
 
     def append(self, entries: list[ChainEntry], kind: str, body: Body) -> list[ChainEntry]:
@@ -78,8 +78,8 @@ class HashChain:
         self._write_head(entries, pending={"kind": kind, "body": body})
         self._write_line(entry)
         self._write_head(longer)
-        if self._watcher is not None:
-            self._watcher.note(longer)
+        for watcher in self._watchers:
+            watcher.note(longer)
         return longer
 
     def _recover(self) -> list[ChainEntry]:

@@ -23,10 +23,11 @@ def open_chain(root: Path, name: str, witness: Path | None = None) -> HashChain:
     """
     key = chain_key(root)
     watched = hmac.new(key, f"witness {name}".encode(), hashlib.sha256).hexdigest()[:32]
+    own = Witness(default_witness(), watched, needed=witness is None)
     if witness is None:
-        return HashChain(Path(root) / name, key, Witness(default_witness(), watched))
+        return HashChain(Path(root) / name, key, own)
     counted = watched if name == REGISTER else f"ledger-{name}"
-    return HashChain(Path(root) / name, key, Witness(witness, counted, chosen=name != REGISTER))
+    return HashChain(Path(root) / name, key, Witness(witness, counted, chosen=name != REGISTER), own)
 
 
 def chain_key(root: Path) -> bytes:

@@ -6,16 +6,21 @@ best on another disk.  A ledger that is behind its witness was rolled back, or i
 In a folder that the owner has chosen, a ledger's counter has the name of its party and table.  So a ledger that was
 lost, with its key, and begun anew is behind its witness as well.  The ledger remembers which folder that was: where the
 counter is gone, it is refused.
+
+The user's own state folder is a witness beside a chosen one, where it can be written: a copy of a folder that has its
+chosen witness inside is noticed there.
 """
 
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from plait._files import write_atomically
-from plait.errors import PrivacyError
+from plait.errors import PrivacyError, StorageError
 from plait.privacy.ledger.hash_chain import ChainEntry
 
 WITNESS = "witness"
@@ -31,13 +36,32 @@ def default_witness() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "plait" / "witness"
 
 
+@contextmanager
+def state_folder(folder: Path) -> Iterator[None]:
+    """This folder in the place of the user's own, for ledgers that are thrown away."""
+    before = os.environ.get("PLAIT_STATE")
+    os.environ["PLAIT_STATE"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PLAIT_STATE"]
+        else:
+            os.environ["PLAIT_STATE"] = before
+
+
 @dataclass(frozen=True)
 class Witness:
-    """The mirrored counter of one chain, under a `name` in a folder; `chosen` where the owner has chosen the folder."""
+    """The mirrored counter of one chain, under a `name` in a folder.
+
+    chosen   the owner has chosen the folder
+    needed   a folder that cannot be read or written is an error; not so for one beside a chosen one
+    """
 
     folder: Path
     name: str
     chosen: bool = False
+    needed: bool = True
 
     def check(self, entries: list[ChainEntry]) -> None:
         """PrivacyError where the chain is older than what was written here, or another one."""
@@ -71,8 +95,9 @@ class Witness:
         content = {"version": 1, "seq": len(entries), "seal": entries[-1].hash}
         try:
             write_atomically(self.path, json.dumps(content).encode())
-        except OSError as error:
-            raise self._unusable(error) from error
+        except (OSError, StorageError) as error:
+            if self.needed:
+                raise self._unusable(error) from error
 
     @property
     def path(self) -> Path:
@@ -85,6 +110,8 @@ class Witness:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, OSError) and not self.needed:
+                return None
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> PrivacyError:

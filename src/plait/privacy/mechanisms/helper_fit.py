@@ -3,11 +3,12 @@
     1. The parties that protect nothing fit their columns together. The label party sends every helper the labels and
        an offset: for each row the score of a model that did not see it, or a constant where nothing about its
        own columns may leave it.
-    2. Each helper draws a noisy Gram matrix and a few noisy gradients and takes its weights from those alone:
-       see `noisy_newton`. Its weights are private; so is all that is computed from them and from public values.
+    2. Each helper draws where its rows lie (`row_frame`), then a noisy Gram matrix and a few noisy gradients, and takes
+       its weights from those alone: see `noisy_newton`. Its weights are private; so is all that is computed from them
+       and from public values.
     3. With several helpers, each sends a noisy sketch of its score, and the label party chooses the mixing factors.
 
-The score of row i is own_i + sum_k alpha_k (D_k,i . weights_k).
+The score of row i is own_i + sum_k alpha_k (D_k,i . weights_k + shift_k): the intercept takes the shifts.
 """
 
 import math
@@ -22,8 +23,9 @@ from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.helper_mixing import CLIP, Layout, Sketch
-from plait.privacy.mechanisms.noisy_newton import NoisyNewton
+from plait.privacy.mechanisms.noisy_newton import SPARSE, NoisyNewton
 from plait.privacy.mechanisms.recommended import Plan, Recommended
+from plait.privacy.mechanisms.row_frame import FramedRows, dense
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
@@ -38,6 +40,7 @@ class Lesson:
     """What the label party tells every helper; all of it is public to the helper.
 
     labels, offset (N,), and weights (N,): how much each row's loss counts in the sum over rows, 1 by default.
+    shifts: whether the model has an intercept, which takes what a helper adds to every score.
 
     With `even`, row i counts b / B_i beside that: B_i is the largest slope that its present score can have under any
     label, and b the smallest B_i at the offset.  Every slope is then at most b, and none is clipped.  The factor does
@@ -49,6 +52,7 @@ class Lesson:
     offset: Array
     weights: Array
     even: bool = False
+    shifts: bool = False
 
     @property
     def records(self) -> int:
@@ -67,6 +71,14 @@ class Lesson:
     def slopes(self, scores: Array) -> Array:
         z = self.offset + scores
         return self._counted(z) * self.loss.gradient(z, self.labels)
+
+    def sampling(self, bound: float) -> float:
+        """The variance of a gradient between samples of rows, as a multiple of the Gram matrix of curvatures.
+
+        About 1 for a log likelihood; from the slopes at the offset, clipped at `bound`.
+        """
+        slopes = np.clip(np.nan_to_num(self.slopes(np.zeros(self.records))), -bound, bound)
+        return float(slopes @ slopes) / float(self.curvature(bound).sum())
 
     def secant(self, spread: float) -> float:
         """The slopes' mean rise per unit of score, as a part of the curvature at the offset.
@@ -135,7 +147,8 @@ class Helper:
     ) -> "Helper":
         """The helper with a plan that its budget covers to the end, or a refusal before anything is computed."""
         bound = lesson.gradient_bound(mechanism.gradient_clip)
-        plan = mechanism.plan(*rows.shape, float(lesson.curvature(bound).max()), bound, sketch=sketch)
+        curvature = float(lesson.curvature(bound).max())
+        plan = mechanism.plan(*rows.shape, curvature, bound, sketch=sketch, shifts=lesson.shifts)
         known = canonical_digest(book.run, book.party, rows, penalty, mechanism, lesson, plan)
         book.account.check(plan.cost, book.run, known.hex())
         return cls(rows, penalty, plan, book, known)
@@ -143,9 +156,14 @@ class Helper:
 
 @dataclass(frozen=True, eq=False)
 class HelperFit:
-    """A helper's private weights (for its clipped rows) and what they cost; `energy` and `scores` are private too."""
+    """A helper's private weights (for its clipped rows) and what they cost; all else here is private, too.
+
+    shift    what is added to every score beside D_i . weights
+    energy   sum_i w_i score_i^2, w_i the curvatures
+    """
 
     weights: Array
+    shift: float
     energy: float
     plan: Plan
     scores: Array | None = None
@@ -157,17 +175,19 @@ class HelperFit:
 
 def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
     """A helper's weights from noisy releases of its rows."""
-    rows, plan, book = helper.rows, helper.plan, helper.book
+    plan, book = helper.plan, helper.book
     known, name = helper.known, helper.known.hex()
+    framed = frame_rows(helper)
+    rows = framed.rows
     curvature = lesson.curvature(plan.slope_bound)
     charges = plan.joint.charges
     triangle = book.draw(
         0, "Gram", charges[0], plan.gram, known, lambda stream: plan.gram.release(rows, curvature, stream), name
     )
-    newton = newton_of(plan, triangle, lesson)
+    newton = newton_of(plan, framed, triangle, lesson)
     state = newton.start()
     for k, query in enumerate(plan.gradients, start=1):
-        slopes = lesson.slopes(rows.forward(state.weights))
+        slopes = lesson.slopes(framed.forward(state.weights))
         gradient = book.draw(
             k,
             "gradient",
@@ -177,46 +197,80 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
             lambda stream, query=query, slopes=slopes: query.release(rows, slopes, stream),  # type: ignore[misc]
             name,
         )
-        state = newton.step(state, gradient, query.sigma, helper.penalty, lesson.mass)
-    return HelperFit(state.weights, newton.energy(state.weights), plan, _scores(helper, state.weights))
+        state = newton.step(state, framed.scale * gradient, framed.scale * query.sigma, helper.penalty, lesson.mass)
+    weights, shift = framed.parted(state.weights)
+    scores = _scores(helper, framed, state.weights, shift)
+    return HelperFit(weights, shift, newton.energy(state.weights), plan, scores)
 
 
-def newton_of(plan: Plan, triangle: Array, lesson: Lesson) -> NoisyNewton:
-    """The steps that follow from a released Gram matrix."""
-    curvature = float(lesson.curvature(plan.slope_bound).sum())
-    alone = not plan.sketch_mu
-    return NoisyNewton.of(plan.gram.full(triangle), plan.gram.sigma, curvature, alone, lesson.secant)
+def frame_rows(helper: Helper) -> FramedRows:
+    """The rows as all later releases see them: centred and scaled by two releases, where the plan pays for these."""
+    plan, rows, last = helper.plan.frame, helper.rows, len(helper.plan.gradients)
+    if plan is None:
+        return FramedRows.plain(rows)
+    mean, spread, name = plan.mean, plan.spread, helper.known.hex()
+    total = helper.book.draw(
+        last + 3, "mean", mean.cost, mean, helper.known, lambda stream: mean.release(rows, stream), name
+    )
+    centre = plan.centre(total)
+    apart = np.sum((dense(rows.matrix) - centre) ** 2, axis=1)
+    sums = helper.book.draw(
+        last + 4,
+        "spread",
+        spread.cost,
+        spread,
+        (helper.known, centre),
+        lambda stream: spread.release(apart, rows.bits, stream),
+        name,
+    )
+    return FramedRows.of(rows, centre, plan.radius(sums))
 
 
-def _scores(helper: Helper, weights: Array) -> Array | None:
-    """One noisy, clipped score per row, where the plan pays for it."""
+def newton_of(plan: Plan, framed: FramedRows, triangle: Array, lesson: Lesson) -> NoisyNewton:
+    """The steps that follow from a released Gram matrix, in units of the helper's own rows."""
+    square = framed.scale**2
+    return NoisyNewton.of(
+        square * plan.gram.full(triangle),
+        square * plan.gram.sigma,
+        float(lesson.curvature(plan.slope_bound).sum()),
+        sampling=lesson.sampling(plan.slope_bound),
+        secant=lesson.secant,
+        largest=SPARSE / square,
+        free=framed.constant,
+    )
+
+
+def _scores(helper: Helper, framed: FramedRows, weights: Array, shift: float) -> Array | None:
+    """One noisy, clipped score per row, without the shift, where the plan pays for it."""
     query = helper.plan.scores
     if query is None:
         return None
-    return helper.book.draw(
+    released = helper.book.draw(
         len(helper.plan.gradients) + 2,
         "scores",
         query.cost,
         query,
         (helper.known, weights),
-        lambda stream: query.release(helper.rows, weights, stream),
+        lambda stream: query.release(framed.rows, framed.scale * weights, stream),
         helper.known.hex(),
     )
+    return released - shift
 
 
 def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layout) -> Sketch:
     """A noisy sketch of sqrt(curvature) * score: all that a helper tells about its score."""
-    rows = helper.rows
+    framed = frame_rows(helper)
+    weights, rows = framed.joined(fit.weights, fit.shift), framed.rows
     # A bound above 0 where all scores are 0.
     bound = max(CLIP * float(np.sqrt(fit.energy / rows.shape[0])), 1e-6)
     query = fit.plan.sketch(layout.buckets, bound)
-    scores = np.sqrt(curvature) * rows.forward(fit.weights)
+    scores = np.sqrt(curvature) * framed.forward(weights)
     released = helper.book.draw(
         len(fit.plan.gradients) + 1,
         "sketch",
         query.cost,
         query,
-        (helper.known, curvature, fit.weights, layout),
+        (helper.known, curvature, fit.weights, fit.shift, layout),
         lambda stream: query.release(scores, layout.bucket, layout.sign, rows.bits, stream),
         helper.known.hex(),
     )

@@ -1,4 +1,4 @@
-"""The recommended mechanism: one noisy Gram matrix, a few noisy gradients, and no number per row."""
+"""The recommended mechanism: where rows lie, one noisy Gram matrix, a few noisy gradients, no number per row."""
 
 import math
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from plait.privacy.clipping import Adjacency
 from plait.privacy.mechanisms.base import GuaranteedMechanism, Schedule
 from plait.privacy.mechanisms.joint_sensitivity import MOST_FREE, Joint
 from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram, NoisyScores, NoisySketch
+from plait.privacy.mechanisms.row_frame import FramePlan
 from plait.privacy.mechanisms.wording import protected
 
 
@@ -19,8 +20,8 @@ from plait.privacy.mechanisms.wording import protected
 class Recommended(GuaranteedMechanism):
     """(epsilon, delta) differential privacy of every row of one helper's columns.
 
-    The helper learns in one pass, after the unprotected parties have trained.  It releases one noisy Gram matrix and a
-    few noisy gradients.  Options named `*_share` are parts of the budget, as fractions of mu^2.
+    The helper learns in one pass, after the unprotected parties have trained.  It releases where its rows lie, one
+    noisy Gram matrix and a few noisy gradients.  Options named `*_share` are parts of the budget, as fractions of mu^2.
 
     Parameters
     ----------
@@ -34,6 +35,9 @@ class Recommended(GuaranteedMechanism):
         How many noisy gradients are released.  Later ones get a larger part of the budget.
     gram_share : float, default=0.33
         The part for the Gram matrix beside the gradients, at most 1/3.  It costs nothing where adjacency is REPLACE.
+    frame_share : float, default=0.1
+        The part for where the rows lie: their mean and their spread, by which they are centred and scaled.  Nothing is
+        spent on it with few rows, where it would be mostly noise, in a model without an intercept, or with ZERO_OUT.
     sketch_share : float, default=0.3
         The part for a sketch of the scores.  Only several helpers need it: without it they would count the same signal
         twice.
@@ -57,6 +61,7 @@ class Recommended(GuaranteedMechanism):
     adjacency: Adjacency = Adjacency.REPLACE
     gradients: int = 12
     gram_share: float = 0.33
+    frame_share: float = 0.1
     sketch_share: float = 0.3
     score_share: float = 0.0
     score_bound: float = 2.0
@@ -70,13 +75,13 @@ class Recommended(GuaranteedMechanism):
         check_delta(self.delta)
         if self.gradients < 1:
             raise SettingError(f"`gradients` must be at least 1. Found {self.gradients}.")
-        for name in ("sketch_share", "score_share"):
+        for name in ("frame_share", "sketch_share", "score_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"`{name}` must lie in [0, 1). Found {getattr(self, name)}.")
-        if not self.sketch_share + self.score_share < 1:
+        if not self.frame_share + self.sketch_share + self.score_share < 1:
             raise SettingError(
-                "`sketch_share` and `score_share` must leave something for the gradients. Found "
-                f"{self.sketch_share} + {self.score_share}."
+                "`frame_share`, `sketch_share` and `score_share` must leave something for the gradients. Found "
+                f"{self.frame_share} + {self.sketch_share} + {self.score_share}."
             )
         if not 0 < self.gram_share <= MOST_FREE:
             raise SettingError(f"`gram_share` must be positive and at most 1/3. Found {self.gram_share}.")
@@ -90,20 +95,35 @@ class Recommended(GuaranteedMechanism):
         """The guarantee in words."""
         return protected(self.epsilon, self.delta, self.adjacency)
 
-    def plan(self, records: int, width: int, weight_bound: float, gradient_bound: float, *, sketch: bool) -> "Plan":
-        """The releases that together cost at most (epsilon, delta) for `records` rows of `width` columns."""
+    def plan(
+        self,
+        records: int,
+        width: int,
+        weight_bound: float,
+        gradient_bound: float,
+        *,
+        sketch: bool,
+        shifts: bool = False,
+    ) -> "Plan":
+        """The releases that together cost at most (epsilon, delta) for `records` rows of `width` columns.
+
+        `shifts` where the model has an intercept, which takes what a helper adds to every score.
+        """
         check_delta(self.delta, records)
+        framed = shifts and self._framed(records, width)
 
         def build(mu: float) -> Plan:
             sketch_share = self.sketch_share if sketch else 0.0
-            rest = 1 - sketch_share - self.score_share
+            frame_share = self.frame_share if framed else 0.0
+            rest = 1 - sketch_share - self.score_share - frame_share
             scores = mu * math.sqrt(self.score_share)
             return Plan(
+                frame=FramePlan.for_mu(mu * math.sqrt(frame_share), records, width) if framed else None,
                 joint=Joint.for_mu(
                     mu * math.sqrt(rest),
                     self.gram_share,
                     self.gradients,
-                    (width, weight_bound),
+                    (width + framed, weight_bound),
                     gradient_bound,
                     self.adjacency,
                     records,
@@ -115,6 +135,13 @@ class Recommended(GuaranteedMechanism):
 
         return _largest(build, self.epsilon, self.delta)
 
+    def _framed(self, records: int, width: int) -> bool:
+        """Whether a frame is worth its price, from public numbers alone."""
+        if self.adjacency is not Adjacency.REPLACE or not self.frame_share:
+            return False
+        mu = mu_of(self.epsilon, self.delta) * math.sqrt(self.frame_share)
+        return FramePlan.for_mu(mu, records, width).useful
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -124,6 +151,8 @@ class Plan:
 
     Parameters
     ----------
+    frame : FramePlan or None
+        The noisy mean and spread of the rows; None where rows stay as they are.
     joint : Joint
         The noisy Gram matrix and the noisy gradients, whose cost is counted together.
     sketch_mu : float
@@ -134,6 +163,7 @@ class Plan:
         How many rows the helper has.
     """
 
+    frame: FramePlan | None
     joint: Joint
     sketch_mu: float
     scores: NoisyScores | None
@@ -162,6 +192,8 @@ class Plan:
     def cost(self) -> Cost:
         """What all releases cost together."""
         cost = sum(self.joint.charges, Cost())
+        if self.frame:
+            cost += self.frame.cost
         if self.sketch_mu:
             # Buckets are chosen later, and there are never more of them than rows.
             cost += Cost(mu=self.sketch_mu, slack=self.sketch(self.records, 1.0).cost.slack)

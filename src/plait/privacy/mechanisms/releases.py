@@ -91,7 +91,7 @@ class NoisyGram(NoisyRelease):
 
     @classmethod
     def for_mu(cls, mu: float, width: int, weight_bound: float, adjacency: Adjacency) -> Self:
-        grid = _grid(mu, math.sqrt(adjacency.factor), width * (width + 1) // 2)
+        grid = grid_for(mu, math.sqrt(adjacency.factor), width * (width + 1) // 2)
         return cls(grid, adjacency, width, weight_bound, Grid.for_sigma(grid.sigma / math.sqrt(2)))
 
     @property
@@ -155,7 +155,7 @@ class NoisyGradient(NoisyRelease):
 
     @classmethod
     def for_mu(cls, mu: float, width: int, bound: float, adjacency: Adjacency) -> Self:
-        return cls(_grid(mu, adjacency.factor, width), adjacency, width, bound)
+        return cls(grid_for(mu, adjacency.factor, width), adjacency, width, bound)
 
     @property
     def dimension(self) -> int:
@@ -186,7 +186,7 @@ class NoisyScores(NoisyRelease):
 
     @classmethod
     def for_mu(cls, mu: float, records: int, bound: float, adjacency: Adjacency) -> Self:
-        return cls(_grid(mu, adjacency.factor, records), adjacency, records, bound)
+        return cls(grid_for(mu, adjacency.factor, records), adjacency, records, bound)
 
     @property
     def dimension(self) -> int:
@@ -220,7 +220,7 @@ class NoisySketch(NoisyRelease):
 
     @classmethod
     def for_mu(cls, mu: float, buckets: int, bound: float, adjacency: Adjacency) -> Self:
-        return cls(_grid(mu, _sketch_sensitivity(adjacency), buckets + 1), adjacency, buckets, bound)
+        return cls(grid_for(mu, _sketch_sensitivity(adjacency), buckets + 1), adjacency, buckets, bound)
 
     @property
     def dimension(self) -> int:
@@ -257,7 +257,7 @@ def _sketch_sensitivity(adjacency: Adjacency) -> float:
     return 2.0 if adjacency is Adjacency.REPLACE else math.sqrt(2)
 
 
-def _grid(mu: float, sensitivity: float, dimension: int) -> Grid:
+def grid_for(mu: float, sensitivity: float, dimension: int) -> Grid:
     """The grid with which a release costs at most `mu`, rounding included."""
     left = mu - rounding_mu(dimension)
     if not (math.isfinite(mu) and left > 0):

@@ -13,7 +13,7 @@ from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.mechanisms.helper_fit import Lesson
 from plait.privacy.mechanisms.helper_mixing import Sketch, mixing_factors, posterior_mean
 from plait.privacy.mechanisms.joint_sensitivity import Joint
-from plait.privacy.mechanisms.noisy_newton import LIKELY, STRONG, WEAK, NoisyNewton
+from plait.privacy.mechanisms.noisy_newton import STRONG, WEAK, NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic
 from plait.problem.losses import Hinge, Huber, Logistic, Loss, Squared
@@ -78,6 +78,9 @@ def test_a_plan_never_costs_more_than_asked(
     mechanism = Recommended(epsilon, adjacency=adjacency, gradients=gradients)
     plan = mechanism.plan(30_000, width, 0.25, 1.0, sketch=sketch)
     assert plan.cost.delta(epsilon) <= 1e-5
+    framed = mechanism.plan(30_000, width, 0.25, 1.0, sketch=sketch, shifts=True)
+    assert framed.cost.delta(epsilon) <= 1e-5
+    assert framed.frame is None or adjacency is Adjacency.REPLACE
     # The largest squared shift from the noise that is really added, over rows of any length and angle.
     assert len(plan.gradients) == gradients
     mu2 = largest_shift_square(plan.gram.sigma / 0.25, [g.sigma for g in plan.gradients], adjacency)
@@ -150,23 +153,25 @@ def test_shares_solve_the_two_helper_problem() -> None:
     assert alpha == pytest.approx([1 / 1.6, 1 / 1.6], abs=0.02)
 
 
-def test_one_step_minimises_the_penalised_problem_that_the_module_states() -> None:
+@pytest.mark.parametrize("free", [False, True])
+def test_one_step_minimises_the_penalised_problem_that_the_module_states(free: bool) -> None:
     rng = np.random.default_rng(4)
     a = rng.standard_normal((20, 4))
     hessian, gradient, sigma = a.T @ a, 5 * rng.standard_normal(4), 3.0
-    newton = NoisyNewton.of(hessian, 0.0, 6.0)
+    newton = NoisyNewton.of(hessian, 0.0, 6.0, sampling=0.7, free=free)
     values, vectors = np.linalg.eigh(hessian)
     told = -vectors.T @ gradient
     tau2 = np.array([STRONG, WEAK])[:, None] * 6.0 / values.sum()
-    likely = np.array([LIKELY, 1 - LIKELY]) * norm.pdf(told, 0, np.sqrt(tau2 * values**2 + sigma**2)).prod(axis=1)
-    kept = likely / likely.sum() @ (tau2 * values**2 / (tau2 * values**2 + sigma**2))
+    noise = sigma**2 + 0.7 * values
+    likely = norm.pdf(told, 0, np.sqrt(tau2 * values**2 + noise)).prod(axis=1)
+    kept = likely / likely.sum() @ (tau2 * values**2 / (tau2 * values**2 + noise))
     prior = (vectors * (values * (1 / kept - 1))) @ vectors.T
     for penalty, value in [(L2(0.3), lambda u: 0.15 * u @ u), (L1(0.3), lambda u: 0.3 * np.abs(u).sum())]:
         found = newton.step(newton.start(), gradient, sigma, penalty, 7.0).weights
 
         def objective(u: np.ndarray, value=value) -> float:  # type: ignore[no-untyped-def]
             gap = u + np.linalg.solve(hessian, gradient)
-            return float(gap @ hessian @ gap / 2 + u @ prior @ u / 2 + 7.0 * value(u))
+            return float(gap @ hessian @ gap / 2 + u @ prior @ u / 2 + 7.0 * value(u[:-1] if free else u))
 
         oracle = minimize(objective, np.zeros(4), method="Powell", options={"xtol": 1e-10, "ftol": 1e-14})
         assert objective(found) <= oracle.fun + 1e-9

@@ -179,7 +179,7 @@ class SubspaceCoordinator(CoordinatorSide):
             for old, v, drift in zip(state.noise, lost, state.drift, strict=True)
         ]
         here, shares_of = self._at(state.z), state.shares
-        known = state.products_known, vector_places(state, len(self.ones))
+        known = state.gram_known, vector_places(state, len(self.ones))
         spans = Spans.of(self.task, here, self.ones, past, new, noise, reports, shares_of, *known).solved(self.task)
         if spans.done:
             return self._moved(state, spans, spans.best), before
@@ -235,7 +235,7 @@ class SubspaceCoordinator(CoordinatorSide):
             confirmed=before.objective,
             told=None,
             spans=None,
-            products_known=spans.valley.carried(),
+            gram_known=spans.valley.gram,
         )
 
     def _centred(self, best: Trial) -> Trial:

@@ -9,7 +9,6 @@ from plait.methods.base import Measured
 from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.images import Images
 from plait.methods.subspace.least_norm import LeastNorm
-from plait.methods.subspace.products import Products
 from plait.methods.subspace.questions import Spans
 
 Groups = tuple[tuple[str, ...], ...]
@@ -61,5 +60,5 @@ class SubspaceState:
     """A search under way: for the least of equally good weights."""
     searched: bool = False
     """Whether there was one: a run that goes on from the least weights stays close to them."""
-    products_known: Products | None = None
+    gram_known: Array | None = None
     """Products of the last round's vectors, group by group, and of the constant."""

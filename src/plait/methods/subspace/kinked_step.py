@@ -25,6 +25,7 @@ Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 _LIFT = 1e-7  # of each column's curvature: a proximal term, far above what rounding leaves of the subtraction in H
+_ABOVE = 2.0  # times what rounding leaves below zero: the least curvature that is no rounding
 _GUESSES = 8  # corrections of the guess; it settles in 3 to 8 or circles
 _SWEEPS = 3  # of coordinate descent before steps to kinks: most signs are right then
 _STEPS_A_WEIGHT = 20  # steps to a kink per weight; a few are usual
@@ -86,10 +87,21 @@ def curved(features: Features, w: Array, cross: Array, inverse: Array) -> Curved
         gram = features.weighted_gram(w) if on.size == features.columns else features.gram_of(on, w)
         gram = gram - cross[on] @ inverse @ cross[on].T
         gram[np.diag_indices(on.size)] += lift[on]
-        return gram
+        return _positive(gram)
 
     diagonal = squares - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
     return Curved(apply, np.maximum(diagonal, lift), block)
+
+
+def _positive(q: Array) -> Array:
+    """Q (d, d) itself; where rounding left it indefinite, with eigenvalues above the size of that rounding."""
+    if not scipy.linalg.lapack.dpotrf(q, lower=1)[1]:
+        return q
+    size = np.sqrt(np.abs(np.diag(q)))
+    scale = np.where(size > 0, size, 1.0)[:, None] * np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(q / scale)
+    lifted = np.maximum(values, _ABOVE * max(-float(values[0]), np.finfo(np.float64).eps))
+    return np.asarray((vectors * lifted) @ vectors.T * scale)
 
 
 def kinked_step(penalty: Penalty, x: Array, gradient: Array, h: Curved) -> Array:

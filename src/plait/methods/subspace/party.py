@@ -17,6 +17,7 @@ from plait.methods.subspace.penalty_span import Basis, answer, described
 
 _MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
 _SMALL_WEIGHT = 1e-2  # of the largest weight or step, in units of its column: a model may be closed without such ones
+_HARMLESS = 1e-8  # of the penalty: what the model without them may cost more, by the party's own parabola
 _NO_WEIGHT = 1e-15  # of the same: what is left of a weight that went to zero
 _INVISIBLE = 1e-15  # of the largest column's curvature: a ridge below it changes no digit, and counts as none
 _DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
@@ -52,10 +53,21 @@ class SubspaceParty(PartySide):
         if penalty.l1 > 0 or penalty.grouped is not None:
             others = last(self.aim.others(state, orders), 0)
             y = proximal_step(self.block.features, penalty, x, pull, w, others)
+            resting = y == 0
             size = np.abs(x) * self.sizes
             largest = float((np.abs(np.vstack([x, state.steps])) * self.sizes).max(initial=0.0))
-            x = np.where(((y == 0) & (size <= _SMALL_WEIGHT * largest)) | (size <= _NO_WEIGHT * largest), 0.0, x)
+            none = size <= _NO_WEIGHT * largest
+            for left_out in (resting, resting & (size <= _SMALL_WEIGHT * largest)):
+                if self._costs(x, np.where(left_out, 0.0, x), w, pull) <= _HARMLESS * penalty.value(x):
+                    none = none | left_out
+                    break
+            x = np.where(none, 0.0, x)
         return x if penalty.feasible is None else penalty.feasible.project(x)
+
+    def _costs(self, x: Array, other: Array, w: Array, pull: Array) -> float:
+        """What the objective gains with other weights (d,), by the loss's parabola."""
+        penalty, moved = self.block.penalty, self.block.features.forward(other - x)
+        return float(pull @ (other - x)) + float(w @ moved**2) / 2 + penalty.value(other) - penalty.value(x)
 
     def shown(self, state: SubspacePartyState) -> int:
         # A smooth penalty leaves no column out: zeros in its direction are the rounding of a run that has arrived.

@@ -3,8 +3,6 @@
 A party's vectors are the same in the next round but for one.  From the products follows which vectors are independent.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
@@ -12,50 +10,24 @@ import scipy.linalg
 from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
-from plait.methods.subspace.point import Point
 
 _DEPENDENT = 1e-12  # of a vector's square: what newer vectors leave of it; less is rounding
 
 
-@dataclass(frozen=True)
-class Products:
-    """Of vectors V (K, N):  V diag(w) V^T (K, K) with the rows' weights, and the loss's Hessian (K, K) along them.
+def gram_of(task: Task, vectors: Images, before: Array | None, kept: npt.NDArray[np.intp]) -> Array:
+    """V diag(w) V^T (K, K) for vectors V (K, N) and the rows' weights w.
 
-    The Hessian may be that of an earlier place.  known (K,) says for which vectors there is one.
+    before: that of the last round; kept (K,): where each vector was there, -1 for a new one.
     """
-
-    gram: Array
-    hessian: Array
-    known: npt.NDArray[np.bool_]
-
-    @staticmethod
-    def of(
-        task: Task, start: Point, vectors: Images, before: "Products | None", kept: npt.NDArray[np.intp]
-    ) -> "Products":
-        """kept (K,): where each vector was in the last round, -1 for a new one."""
-        size = len(vectors)
-        old = np.flatnonzero(kept >= 0) if before is not None else np.empty(0, dtype=np.intp)
-        if before is None or 2 * old.size < size:  # most are new
-            gram = vectors.gram(task.weights)
-            return Products(gram, np.zeros((size, size)), np.zeros(size, dtype=bool))
-        place, new = kept[old], np.flatnonzero(kept < 0)
-        gram, hessian = np.empty((size, size)), np.zeros((size, size))
-        gram[np.ix_(old, old)] = before.gram[np.ix_(place, place)]
-        known = np.zeros(size, dtype=bool)
-        known[old] = before.known[place]
-        rest = np.flatnonzero(~known) if known.any() else np.empty(0, dtype=np.intp)
-
-        def part(some: Array, rows: slice) -> Array:
-            weighted = np.vstack([some[new] * task.weights[rows], some[rest] * start.curvature[rows]])
-            return np.asarray(some @ weighted.T)
-
-        cross = vectors.summed(part)
-        gram[:, new], gram[new] = cross[:, : new.size], cross[:, : new.size].T
-        if rest.size:
-            hessian[np.ix_(old, old)] = before.hessian[np.ix_(place, place)]
-            hessian[:, rest], hessian[rest] = cross[:, new.size :], cross[:, new.size :].T
-            known[:] = True
-        return Products(gram, hessian, known)
+    size = len(vectors)
+    if before is None or 2 * np.count_nonzero(kept >= 0) < size:  # most are new
+        return vectors.gram(task.weights)
+    old, new = np.flatnonzero(kept >= 0), np.flatnonzero(kept < 0)
+    gram = np.empty((size, size))
+    gram[np.ix_(old, old)] = before[np.ix_(kept[old], kept[old])]
+    cross = vectors.summed(lambda some, rows: np.asarray(some @ (some[new] * task.weights[rows]).T))
+    gram[:, new], gram[new] = cross, cross.T
+    return gram
 
 
 def independent(gram: Array, rounding: Array) -> npt.NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from plait.methods.subspace.images import Images
 from plait.methods.subspace.messages import Answer, Description, Model
 from plait.methods.subspace.newton import Minimum
 from plait.methods.subspace.point import Point, equal_ones, moved_scores
-from plait.methods.subspace.products import Products
+from plait.methods.subspace.products import gram_of
 from plait.methods.subspace.span import lower, lowest
 from plait.methods.subspace.valley import Valley
 from plait.problem.row_blocks import vector_by_parts
@@ -112,7 +112,7 @@ class Spans:
         noise: Sequence[Array],
         reports: Sequence[Description],
         shares: Sequence[Array],
-        before: Products | None,
+        before: Array | None,
         places: npt.NDArray[np.intp],
     ) -> "Spans":
         """past: per group its vectors (k, N); newest: per group the one (N,) that has come.
@@ -129,8 +129,9 @@ class Spans:
         )
         lost = np.concatenate([*noise, np.zeros(len(ones))])
         smooth = _block_diagonal([s.model.k for s in spans], len(ones))
-        products = Products.of(task, here, vectors, before, places)
-        valley = Valley.of(task, here, vectors, smooth, np.diag(lost) if lost.any() else None, products)
+        valley = Valley.of(
+            task, here, vectors, smooth, np.diag(lost) if lost.any() else None, gram_of(task, vectors, before, places)
+        )
         penalty = sum(r.penalty for r in reports)
         origin = here.value + penalty
         stay = Trial([np.zeros(len(i)) for i in images], [1.0] * len(spans), 0.0, origin, penalty, here.z, here)

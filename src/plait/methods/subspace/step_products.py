@@ -37,10 +37,10 @@ def vector_places(state: SubspaceState, free: int) -> npt.NDArray[np.intp]:
 
     free: 1 where there is a constant, else 0.
     """
-    if state.products_known is None:
+    if state.gram_known is None:
         return np.empty(0, dtype=np.intp)
     groups = len(state.images)
-    each = (len(state.products_known.gram) - free) // groups
+    each = (len(state.gram_known) - free) // groups
     places: list[int] = []
     for i, images in enumerate(state.images):
         last = (i + 1) * each

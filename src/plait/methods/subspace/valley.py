@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from plait._replace import replace
 from plait._types import Array
 from plait.methods.base import Task
 from plait.methods.subspace.images import Images
 from plait.methods.subspace.point import Point
-from plait.methods.subspace.products import Products, independent
+from plait.methods.subspace.products import gram_of, independent
 
 _CAUTION = 100.0  # times what rounding is expected to add to the loss: it stays, and what is gained here is little
 _FITTED = 1e-7  # of the loss: what a vector that is all rounding may seem to gain in a round
@@ -27,7 +26,8 @@ class Valley:
     kept      (K,): which of the received vectors they are
     at        coefficients (k,) and the loss there
     ridge     (k, k): what the vectors' rounding adds to the loss
-    hessian   (k, k) of the loss somewhere near, None before the first minimisation
+    gram      (K, K): products of all received vectors, rows counting by their weights
+    hessian   (k, k) of the loss somewhere near in this round, None before the first minimisation
     slopes    (k,) of the loss at `at`, None where they have not been computed
     """
 
@@ -36,7 +36,7 @@ class Valley:
     at: Array
     point: Point
     ridge: Array
-    products: Products
+    gram: Array
     hessian: Array | None = None
     slopes: Array | None = None
 
@@ -47,7 +47,7 @@ class Valley:
         vectors: Images,
         k: Array,
         noise: Array | None = None,
-        products: Products | None = None,
+        gram: Array | None = None,
     ) -> "Valley":
         """k (K, K): a curvature of the penalties that is sure.
 
@@ -58,15 +58,13 @@ class Valley:
         if noise is not None and noise.any():
             fitted = float(start.gradient @ start.gradient) / (2 * _FITTED * max(abs(start.value), 1e-300))
             ridge = max(_CAUTION * float(start.curvature.sum()), fitted) * noise
-        if products is None:
-            products = Products.of(task, start, vectors, None, np.empty(0, dtype=np.intp))
-        kept = independent(float(start.curvature.sum()) * products.gram + k + ridge, np.diag(ridge))
+        if gram is None:
+            gram = gram_of(task, vectors, None, np.empty(0, dtype=np.intp))
+        kept = independent(float(start.curvature.sum()) * gram + k + ridge, np.diag(ridge))
         whole = bool(kept.all())
         basis, ridge = (vectors, ridge) if whole else (vectors.picked(kept), ridge[np.ix_(kept, kept)])
-        # A Hessian of another place would hide along which steps a loss with flat parts is flat.
-        known = task.loss.bends_slowly and bool(products.known[kept].all()) and kept.any()
-        hessian = products.hessian[np.ix_(kept, kept)] if known else None
-        return Valley(basis, kept, np.zeros(len(basis)), start, ridge, products, hessian)
+        # No Hessian of an earlier round, or part of one: where vectors nearly cancel only their differences count.
+        return Valley(basis, kept, np.zeros(len(basis)), start, ridge, gram)
 
     def parabola(self, c: Array) -> float:
         """The loss for coefficients c (K,), by its parabola at `at`."""
@@ -78,15 +76,6 @@ class Valley:
         assert self.hessian is not None
         away = c - self.at
         return self.point.value + float(self.slopes @ away) + float(away @ (self.hessian @ away)) / 2
-
-    def carried(self) -> Products:
-        """The products with the Hessian as it is now, for the next round."""
-        known = np.zeros(self.kept.size, dtype=bool)
-        hessian = np.zeros((self.kept.size,) * 2)
-        if self.hessian is not None:
-            known |= self.kept
-            hessian[np.ix_(self.kept, self.kept)] = self.hessian
-        return replace(self.products, hessian=hessian, known=known)
 
     def spread(self, c: Array) -> Array:
         """Coefficients (K,) of all received vectors."""

@@ -142,6 +142,33 @@ def test_columns_of_zeros_in_a_ball_of_groups_stay_zero() -> None:
     assert not fit.weights[1].any()
 
 
+@pytest.mark.parametrize(("seed", "offset"), [(0, 1e4), (1, 2e3), (2, 2e3)])
+def test_columns_far_from_zero_do_not_stall(seed: int, offset: float) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(100, 4))
+    y = np.where(x @ np.array([3.0, 3.0, 0.0, 1.0]) + rng.normal(size=100) > 0, 1.0, -1.0)
+    fit = plait.fit(np.array_split(x + offset, 4, axis=1), y, penalty=plait.L1(5e-3) + plait.L2(5e-3))
+    assert fit.certified
+    assert fit.rounds <= 10
+
+
+def test_closing_a_model_does_not_leave_out_what_it_needs() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(12, 30))
+    y = rng.poisson(np.exp(0.5 * x[:, 0])).astype(float)
+    penalty = plait.GroupLasso(1e-4, tuple(np.arange(15) // 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.ConvergenceWarning)
+        fit = plait.fit(
+            np.array_split(x + 1e3, 2, axis=1),
+            y,
+            loss=plait.Poisson(),
+            penalty=penalty,
+            stopping=plait.Stopping(max_rounds=12),
+        )
+    assert fit.objective <= fit.history[-2].objective + 1e-6
+
+
 def test_the_proved_gap_knows_the_rounding_of_labels_far_from_zero() -> None:
     rng = np.random.default_rng(3)
     parts, y = np.array_split(rng.normal(size=(12, 30)), 2, axis=1), rng.normal(size=12)

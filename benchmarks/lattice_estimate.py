@@ -1,9 +1,10 @@
-"""How hard the two ring-LWE problems of plait's protection are, by the usual attacks on lattices.
+"""How hard the two module-LWE problems of plait's protection are, by the usual attacks on lattices.
 
     python -m benchmarks.lattice_estimate
 
-A small estimator, written for this purpose; the lattice-estimator of Albrecht and others needs Sage.  It treats a
-ring-LWE sample as n LWE samples.  For each attack it looks for the smallest block size beta and prices it as
+A small estimator, written for this purpose; the lattice-estimator of Albrecht and others needs Sage.  It treats
+samples over a ring as LWE samples in dimension n.  For each attack it looks for the smallest block size beta and prices
+it as
 
     core-SVP        2^(0.292 beta)                          one call of a sieve, the cautious figure
     sieving         2^(0.292 beta + 16.4 + log2(8 dim))     as the homomorphic encryption standard (2018) priced it
@@ -21,7 +22,7 @@ published table of the homomorphic encryption standard: ternary secrets, sigma_e
 import math
 from dataclasses import dataclass
 
-from plait.protection.parameters import BINOMIAL_HALF, FLOOD_RATIO_BITS, RING_DEGREE, SETS, Parameters
+from plait.protection.parameters import BINOMIAL_HALF, FLOOD_RATIO_BITS, SETS, Parameters
 
 TERNARY = math.sqrt(2 / 3)  # standard deviation of a uniform secret in {-1, 0, 1}
 STANDARD = {1024: 27, 2048: 54, 4096: 109, 8192: 218, 16384: 438}
@@ -109,7 +110,7 @@ def security(problem: Problem) -> tuple[Cost, Cost]:
 
 def of_plait(parameters: Parameters, known: int = 0) -> Problem:
     """The problem behind a round's message, or behind a hint; `known` coefficients of the secret are given away."""
-    return Problem(RING_DEGREE - known, parameters.modulus_bits, math.sqrt(BINOMIAL_HALF / 2))
+    return Problem(parameters.dimension - known, parameters.modulus_bits, math.sqrt(BINOMIAL_HALF / 2))
 
 
 def given_away(parameters: Parameters) -> int:

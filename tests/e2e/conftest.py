@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -118,6 +119,7 @@ def make_job(
     method: str = 'name = "proximal"',
     rounds: int = 40,
     rows: int = 400,
+    width: int = 4,
     patience: float = 120,
     tol: float = 1e-12,
     model: str = "",
@@ -125,15 +127,18 @@ def make_job(
     own: Mapping[str, str] | None = None,
     protection: str = '"plain"',
 ) -> Job:
-    """`model` goes into the job's [model] section, `more` to its end, `own` to the ends of party files."""
+    """Each party has `width` columns, at most 24.
+
+    `model` goes into the job's [model] section, `more` to its end, `own` to the ends of party files.
+    """
     rng = np.random.default_rng(0)
     label = parties[0]
     folder.mkdir(parents=True)
-    x = rng.standard_normal((rows, 4 * len(parties)))
+    x = rng.standard_normal((rows, width * len(parties)))
     y = (rng.random(rows) < 1 / (1 + np.exp(-x @ rng.standard_normal(x.shape[1])))).astype(int)
     for i, name in enumerate(parties):
-        columns = x[:, 4 * i : 4 * i + 4]
-        lines = ["id,a,b,c,d" + (",y" if name == label else "")]
+        columns = x[:, width * i : width * (i + 1)]
+        lines = ["id," + ",".join(ascii_lowercase[:width]) + (",y" if name == label else "")]
         for j in range(rows):
             tail = f",{y[j]}" if name == label else ""
             lines.append(f"r{j}," + ",".join(repr(float(v)) for v in columns[j]) + tail)

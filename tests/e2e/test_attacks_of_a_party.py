@@ -9,7 +9,7 @@ import pytest
 
 from plait.messages import Broadcast
 from plait.protection.messages import Hints
-from plait.protection.parameters import RING_DEGREE, SETS
+from plait.protection.parameters import SETS
 from plait.training.protected import to_words
 from plait.transports import certificate_authority, certificates
 from plait.transports.certificates import Folder
@@ -176,7 +176,7 @@ def test_a_party_that_comes_and_goes_ends_the_run_and_fills_no_log(jobs: JobMake
 def test_wrong_encrypted_columns_end_the_run_by_name_and_the_next_one_is_sound(jobs: JobMaker, rows: int) -> None:
     options = {**OPTIONS, "protection": '"labels"'}
     job, parameters = jobs(**options), SETS[1]
-    hints = Hints(parameters, ROWS - 1, bytes(32), np.zeros((4, RING_DEGREE, parameters.hint_bytes), np.uint8))
+    hints = Hints(parameters, ROWS - 1, bytes(32), np.zeros((4, parameters.dimension, parameters.hint_bytes), np.uint8))
     data = hints.encode() if rows else bytes(len(hints.encode()))
     job.start("bank")
     job.until("bank", "listening")

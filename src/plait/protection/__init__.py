@@ -1,6 +1,6 @@
 """Protection: a party learns D_m^T g and never g; the coordinator learns sums and never a share.  Experimental.
 
-    parameters     the fixed sizes of the ring-LWE scheme, by name
+    parameters     the fixed sizes of the lattice scheme, by name
     randomness     secret and public streams of AES-256-CTR: uniform, ternary and binomial numbers
     ring           exact products in Z_q[X] / (X^n + 1), q a power of two, by split floating-point FFTs
     fixed_point    whole numbers for columns and gradients, with the error that this makes

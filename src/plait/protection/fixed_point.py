@@ -41,7 +41,10 @@ class Columns:
     def column(self, j: int) -> Array:
         """E_j (N,), dense."""
         if sp.issparse(self.values):
-            return np.asarray(self.values[:, [j]].toarray()[:, 0])
+            stored = slice(self.values.indptr[j], self.values.indptr[j + 1])
+            column = np.zeros(self.values.shape[0])
+            np.add.at(column, self.values.indices[stored], self.values.data[stored])
+            return column
         return np.asarray(self.values[:, j])
 
     def decoded(self) -> Any:

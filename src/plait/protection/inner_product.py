@@ -1,13 +1,13 @@
 """The encrypted gradient: a party learns <E_j, G> for its columns and nothing else of G.  Semi-honest.
 
-    seed = SHA-256 of both nonces gives the public a_1..a_C and p
+    seed = SHA-256 of both nonces gives the public a_1..a_C, each of k ring elements, and p of k times k
     once    party:        h_j = sum_i rev(E_ij) a_i + u_j p + e'_j
     round   coordinator:  b_i = -a_i s + e_i + 2^delta G_i,   p_t = -p s + e,   k_j = <h_j s>_0 + flood_j
             party:        <E_j, b> + <u_j p_t>_0 + k_j = 2^delta <E_j, G> + noise + flood_j;  rounded, <E_j, G>
 
-<.>_0 is the constant coefficient.  u_j and s are ternary, e and e' binomial, everything modulo q = 2^Q.  The round
-secret s is a function of (secret, seed, hints, round, G): the same round gives the same bytes after a restart, and
-anything else gives independent ones.  docs/protection.md has the security argument.
+<.>_0 is the constant coefficient.  u_j, h_j and s have k elements; u_j and s are ternary, e and e' binomial, everything
+modulo q = 2^Q.  The round secret s is a function of (secret, seed, hints, round, G): the same round gives the same
+bytes after a restart, and anything else gives independent ones.  docs/protection.md has the security argument.
 """
 
 import hashlib
@@ -30,10 +30,11 @@ from plait.protection.randomness import KEY_BYTES, Stream, derive
 Bytes = npt.NDArray[np.uint8]
 Whole = npt.NDArray[np.int64]
 
-_CHUNKS_AT_ONCE = 8  # ring elements whose products are formed together: they stay in the cache
+_CHUNKS_AT_ONCE = 32  # ring elements whose products are formed together: they stay in the cache
+_HINTS_AT_ONCE, _NUMBERS_AT_ONCE = 4, 1 << 21  # columns whose hints are formed together, and the numbers in them
 _COLUMNS_AT_ONCE = 32  # of u, turned from bytes into doubles: 2 MB
 _MANTISSA = 53  # bits of a whole number that a double holds exactly
-_LARGEST_REST = 5  # quarters of the flood's bound: 4 are flood, 1 covers the dropped bits, and 8 could be
+_LARGEST_REST = 4  # whole quarters of the flood's bound: 4 are flood, dropped bits and noise are less than one, 8 fit
 _FLOOD_BYTES = 16  # drawn for each flood; f + 1 <= 69 bits of them are used
 
 
@@ -42,10 +43,20 @@ def public_seed(offer: Offer, party_nonce: bytes) -> bytes:
     return hashlib.sha256(b"plait public seed 1" + offer.encode() + party_nonce).digest()
 
 
-def public_elements(parameters: Parameters, rows: int, seed: bytes) -> Bytes:
-    """a_1..a_C and then p: (C + 1, n, Q / 8) uniform bytes."""
-    shape = (chunks_of(rows) + 1, RING_DEGREE, parameters.hint_bytes)
-    return Stream(derive(seed, "public elements", parameters.name)).bytes(int(np.prod(shape))).reshape(shape)
+def public_elements(parameters: Parameters, rows: int, seed: bytes) -> Iterator[Bytes]:
+    """a_1..a_C and then the rows of p: in all (C + k, k, 2048, Q / 8) uniform bytes, some elements at a time."""
+    stream = Stream(derive(seed, "public elements", parameters.name))
+    shape = (parameters.rank, RING_DEGREE, parameters.modulus_bytes)
+    elements = chunks_of(rows) + parameters.rank
+    for first in range(0, elements, _CHUNKS_AT_ONCE):
+        some = min(_CHUNKS_AT_ONCE, elements - first)
+        yield stream.bytes(some * int(np.prod(shape))).reshape(some, *shape)
+
+
+def _public_spectra(parameters: Parameters, rows: int, seed: bytes, limb_bits: int) -> Iterator[ring.Spectrum]:
+    """The spectra (limbs, some, k, 1024) of the public elements."""
+    for some in public_elements(parameters, rows, seed):
+        yield ring.transform(ring.balanced_limbs(some, limb_bits))
 
 
 class GradientDecryptor:
@@ -66,31 +77,41 @@ class GradientDecryptor:
     def hints(self) -> Hints:
         """h (d, n): encryptions of this party's columns under keys that it keeps."""
         parameters, (rows, count) = self.parameters, self.columns.shape
-        public = public_elements(parameters, rows, self._seed)
-        spectra = ring.transform(ring.balanced_limbs(public, parameters.hint_limb_bits))
-        elements = np.empty((count, RING_DEGREE, parameters.hint_bytes), dtype=np.uint8)
-        for j in range(count):
-            elements[j] = self._hint(j, spectra)
+        found = _public_spectra(parameters, rows, self._seed, parameters.hint_limb_bits)
+        by_frequency = np.concatenate([np.ascontiguousarray(some.transpose(3, 1, 0, 2)) for some in found], axis=1)
+        elements = np.empty((count, parameters.dimension, parameters.hint_bytes), dtype=np.uint8)
+        at_once = max(1, min(_HINTS_AT_ONCE, _NUMBERS_AT_ONCE // rows))
+        for first in range(0, count, at_once):
+            stop = min(first + at_once, count)
+            elements[first:stop] = self._some_hints(first, stop, by_frequency)
         return Hints(parameters, rows, self.nonce, elements)
 
-    def _hint(self, j: int, spectra: ring.Spectrum) -> Bytes:
-        """sum_i rev(E_ij) a_i + u_j p + e'_j, from the spectra (limbs, C + 1, n / 2) of a_1..a_C and p."""
-        chunks = spectra.shape[1] - 1
-        padded = np.zeros(chunks * RING_DEGREE)
-        padded[: self.columns.shape[0]] = self.columns.column(j)
-        small = np.empty((chunks + 1, RING_DEGREE))
-        small[:-1] = ring.reversed_element(padded.reshape(chunks, RING_DEGREE))
-        small[-1] = self._masks[j]
-        total = np.einsum("cf,lcf->lf", ring.transform(small), spectra)
-        limbs = list(ring.inverse(total))
-        limbs[0] += Stream(derive(self._secret, "hint error", j)).binomial(RING_DEGREE)
-        return ring.join(limbs, self.parameters.hint_limb_bits, self.parameters.hint_bytes)
+    def _some_hints(self, first: int, stop: int, spectra: ring.Spectrum) -> Bytes:
+        """sum_i rev(E_ij) a_i + u_j p + e'_j, rounded, from spectra (1024, C + k, limbs, k) of a_1..a_C and p."""
+        parameters, rank = self.parameters, self.parameters.rank
+        _, chunks, limb_count, _ = spectra.shape
+        small = np.zeros((stop - first, chunks, RING_DEGREE))
+        for j in range(first, stop):
+            small[j - first].reshape(-1)[: self.columns.shape[0]] = self.columns.column(j)
+        small[:, -rank:] = self._masks[first:stop].reshape(-1, rank, RING_DEGREE)
+        transformed = np.ascontiguousarray(ring.transform(small).transpose(2, 0, 1))
+        columns = transformed[..., :-rank]
+        np.conjugate(columns, out=columns)  # the spectra of the reversed elements
+        products = transformed @ spectra.reshape(*spectra.shape[:2], -1)
+        found = ring.inverse(np.ascontiguousarray(products.transpose(2, 1, 0)))
+        limbs = list(found.reshape(limb_count, rank, stop - first, RING_DEGREE).swapaxes(1, 2))
+        streams = (Stream(derive(self._secret, "hint error", j)) for j in range(first, stop))
+        errors = np.stack([stream.binomial(parameters.dimension) for stream in streams])
+        limbs[0] = limbs[0] + errors.reshape(limbs[0].shape) + ((1 << parameters.hint_dropped_bits) >> 1)
+        whole = ring.join(limbs, parameters.hint_limb_bits, parameters.modulus_bytes)
+        dropped = parameters.hint_dropped_bits // 8
+        return whole.reshape(stop - first, parameters.dimension, -1)[..., dropped:]
 
     @cached_property
     def _masks(self) -> npt.NDArray[np.int8]:
         """u (d, n), ternary; u_j is used for column j of this table only."""
-        drawn = [Stream(derive(self._secret, "mask", j)).ternary(RING_DEGREE) for j in range(self.columns.shape[1])]
-        return np.stack(drawn)
+        streams = (Stream(derive(self._secret, "mask", j)) for j in range(self.columns.shape[1]))
+        return np.stack([stream.ternary(self.parameters.dimension) for stream in streams])
 
     @cached_property
     def _hints_digest(self) -> bytes:
@@ -120,9 +141,8 @@ class GradientDecryptor:
 
     def _products(self, numbers: Bytes, start: int, stop: int) -> list[int]:
         """<E_j, b> for each column, at least modulo 2^(8 w)."""
-        if self._wrapping is not None and numbers.shape[1] == 8:  # 64-bit numbers: int64 wraps as the ring does
-            words = np.ascontiguousarray(numbers).view("<i8")[:, 0]
-            return [int(x) for x in self._wrapping[start:stop] @ words]
+        if self._wrapping is not None and numbers.shape[1] < 8:  # int64 wraps, and 2^(8 w) divides 2^64
+            return [int(x) for x in self._wrapping[start:stop] @ ring.read_little(numbers)]
         digits = _digits(numbers, self._digit_bits)
         return _joined(np.asarray(self.columns.values[:, start:stop].T @ digits), self._digit_bits)
 
@@ -134,8 +154,8 @@ class GradientDecryptor:
 
     def _images(self, image: Bytes, start: int, stop: int) -> list[int]:
         """<u_j p_t>_0 for each column."""
-        digit_bits = _MANTISSA - RING_DEGREE.bit_length()
-        digits = _digits(image, digit_bits)
+        digit_bits = _MANTISSA - self.parameters.dimension.bit_length()
+        digits = _digits(image.reshape(-1, self.parameters.sent_bytes), digit_bits)
         found: list[int] = []
         for first in range(start, stop, _COLUMNS_AT_ONCE):
             masks = self._turned_masks[first : min(first + _COLUMNS_AT_ONCE, stop)].astype(np.float64)
@@ -144,7 +164,7 @@ class GradientDecryptor:
 
     @cached_property
     def _turned_masks(self) -> npt.NDArray[np.int8]:
-        return ring.reversed_element(self._masks)
+        return _turned(self._masks)
 
     def _rounded(self, total: int) -> int:
         """The whole number nearest to total / 2^(delta - t); the rest must be no larger than flood and noise."""
@@ -167,9 +187,9 @@ class GradientEncryptor:
         self.parameters, self.rows, self.columns = hints.parameters, hints.rows, hints.columns
         self._seed, self._digest = public_seed(offer, hints.nonce), hints.digest()
         self._secret = derive(secret, "rounds", self._seed, self._digest)
-        public = public_elements(self.parameters, self.rows, self._seed)
-        self._spectra = ring.transform(ring.balanced_limbs(public, ring.SECRET_LIMB_BITS))
-        self._hint_limbs = ring.balanced_limbs(hints.elements, ring.SECRET_LIMB_BITS)
+        found = _public_spectra(self.parameters, self.rows, self._seed, ring.SECRET_LIMB_BITS)
+        self._spectra = np.concatenate(list(found), axis=1)
+        self._hint_limbs = ring.limbs(hints.elements, ring.SECRET_LIMB_BITS)
 
     def encrypt(self, gradient: Whole, exponent: int, round_number: int) -> EncryptedGradient:
         """The message of one round for G (N,), ||G||_2 < 2^gamma."""
@@ -189,29 +209,31 @@ class GradientEncryptor:
         return derive(self._secret, round_number, exponent, digest)
 
     def _part(self, gradient: Whole, key: bytes, start: int, stop: int) -> KeyPart:
-        secret = Stream(derive(key, "secret")).ternary(RING_DEGREE)
+        rank = self.parameters.rank
+        secret = Stream(derive(key, "secret")).ternary(self.parameters.dimension)
         errors = Stream(derive(key, "errors"))
-        spectrum = ring.transform(secret)
+        spectrum = ring.transform(-secret.reshape(rank, RING_DEGREE))
         chunks = self._spectra.shape[1]
         plain = np.zeros((chunks, RING_DEGREE), dtype=np.int64)
         plain.reshape(-1)[: self.rows] = gradient
         sealed = np.empty((chunks, RING_DEGREE, self.parameters.sent_bytes), dtype=np.uint8)
         for first in range(0, chunks, _CHUNKS_AT_ONCE):
             rows = slice(first, first + _CHUNKS_AT_ONCE)
-            limbs = [-limb for limb in ring.inverse(self._spectra[:, rows] * spectrum)]
+            limbs = list(ring.inverse(np.einsum("lckf,kf->lcf", self._spectra[:, rows], spectrum)))
             limbs[0] += errors.binomial(limbs[0].size).reshape(limbs[0].shape) + (1 << (DROPPED_BITS - 1))
             limbs[1] += plain[rows] << (self.parameters.scale_bits - ring.SECRET_LIMB_BITS)
             sealed[rows] = ring.join_high(limbs, self.parameters.sent_bytes)
-        return KeyPart(sealed[:-1], sealed[-1], self._keys(secret, derive(key, "flood"), start, stop))
+        return KeyPart(sealed[:-rank], sealed[-rank:], self._keys(secret, derive(key, "flood"), start, stop))
 
     def _keys(self, secret: npt.NDArray[np.int8], key: bytes, start: int, stop: int) -> Bytes:
         """k_j = <h_j s>_0 + flood_j without its low bits, (stop - start, w)."""
-        turned = ring.reversed_element(secret).astype(np.float64)
+        turned = _turned(secret).astype(np.float64)
         totals = _joined((self._hint_limbs[:, start:stop] @ turned).T, ring.SECRET_LIMB_BITS)
         width = self.parameters.sent_bytes
         found = bytearray()
         for total, flood in zip(totals, self._floods(key, stop - start), strict=True):
-            kept = (total + flood + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS
+            whole = (total << self.parameters.hint_dropped_bits) + flood
+            kept = (whole + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS
             found += (kept % (1 << (8 * width))).to_bytes(width, "little")
         return np.frombuffer(bytes(found), dtype=np.uint8).reshape(-1, width)
 
@@ -221,6 +243,11 @@ class GradientEncryptor:
         bound = 1 << self.parameters.flood_bits
         starts = range(0, len(drawn), _FLOOD_BYTES)
         return [int.from_bytes(drawn[i : i + _FLOOD_BYTES], "little") % (2 * bound) - bound for i in starts]
+
+
+def _turned(elements: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Each of the k ring elements of (..., n) reversed: <a b>_0 is the inner product of turned a and b."""
+    return ring.reversed_element(elements.reshape(*elements.shape[:-1], -1, RING_DEGREE)).reshape(elements.shape)
 
 
 def _joined(partial: npt.NDArray[np.float64], digit_bits: int) -> list[int]:

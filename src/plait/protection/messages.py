@@ -3,7 +3,7 @@
     offer     coordinator -> party, once      rows N, the coordinator's nonce
     hints     party -> coordinator, once      parameters, N, d, the party's nonce, h (d, n)
     gradient  coordinator -> party, a round   parameters, N, d, round, exponent, digest of the hints, and for each key
-                                              b (C, n), p_t (n), k (its columns)
+                                              b (C, 2048), p_t (n), k (its columns)
 
 Whole numbers in headers are big-endian; coefficients are little-endian.
 """
@@ -22,7 +22,7 @@ from plait.protection.parameters import MAX_ROWS, RING_DEGREE, SETS, Parameters,
 
 Bytes = npt.NDArray[np.uint8]
 
-VERSION = 1  # of the three formats together
+VERSION = 2  # of the three formats together
 NONCE_BYTES = 32  # of each side's part of the public seed
 MAX_COLUMNS = 4096  # of one party: more would be 400 MB of hints
 MAX_EXPONENT = 1100  # of two: beyond it a double overflows
@@ -51,7 +51,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Hints:
-    """A party's encrypted columns h (d, n, Q / 8) and its half of the public seed."""
+    """A party's encrypted columns h (d, n, bytes) and its half of the public seed."""
 
     parameters: Parameters
     rows: int
@@ -71,7 +71,7 @@ class Hints:
         mark, version, code, rows, columns, nonce = _header(_HINTS, data, "hints")
         _check_head(mark, _HINTS_MARK, version, rows, columns)
         parameters = _parameters(code)
-        shape = (columns, RING_DEGREE, parameters.hint_bytes)
+        shape = (columns, parameters.dimension, parameters.hint_bytes)
         (elements,) = _split(data[_HINTS.size :], [shape], "hints")
         return Hints(parameters, rows, nonce, elements)
 
@@ -82,7 +82,7 @@ class Hints:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """What one round secret encrypts: b (C, n, w), p_t (n, w) and k (columns of this key, w), w bytes a number."""
+    """What one round secret encrypts: b (C, 2048, w), p_t (k, 2048, w) and k_j (its columns, w), w bytes a number."""
 
     gradient: Bytes
     image: Bytes
@@ -126,7 +126,7 @@ class EncryptedGradient:
         shapes: list[tuple[int, ...]] = []
         for start, stop in key_ranges(columns, parameters):
             one = (RING_DEGREE, parameters.sent_bytes)
-            shapes += [(chunks_of(rows), *one), one, (stop - start, parameters.sent_bytes)]
+            shapes += [(chunks_of(rows), *one), (parameters.rank, *one), (stop - start, parameters.sent_bytes)]
         arrays = _split(data[_GRADIENT.size :], shapes, "encrypted gradient")
         parts = tuple(KeyPart(*arrays[i : i + 3]) for i in range(0, len(arrays), 3))
         return EncryptedGradient(parameters, rows, columns, number, exponent, digest, parts)
@@ -139,12 +139,12 @@ def offer_size() -> int:
 
 def hints_size(columns: int, parameters: Parameters) -> int:
     """Bytes of the hints of so many columns."""
-    return _HINTS.size + columns * RING_DEGREE * parameters.hint_bytes
+    return _HINTS.size + columns * parameters.dimension * parameters.hint_bytes
 
 
 def gradient_size(rows: int, columns: int, parameters: Parameters) -> int:
     """Bytes of a round's message for a table of so many rows and columns."""
-    elements = (chunks_of(rows) + 1) * RING_DEGREE * len(key_ranges(columns, parameters)) + columns
+    elements = (chunks_of(rows) + parameters.rank) * RING_DEGREE * len(key_ranges(columns, parameters)) + columns
     return _GRADIENT.size + elements * parameters.sent_bytes
 
 

@@ -6,7 +6,8 @@ is rounded; limbs are joined by carries in int64.  Since X^(n/2) = i in C[X] / (
 is a complex one of length n / 2:  transform(a) = FFT(twist * (a_low + i a_high)),  twist_k = exp(i pi k / n).
 
 Why powers of two: limbs are bytes, wrapping costs nothing, and no product needs a modular reduction.  The hardness of
-ring-LWE does not depend on the arithmetic form of q (Peikert, Regev, Stephens-Davidowitz 2017).
+ring-LWE and module-LWE does not depend on the arithmetic form of q (Peikert, Regev, Stephens-Davidowitz 2017;
+Langlois, Stehlé 2015).
 """
 
 from typing import Any
@@ -23,7 +24,8 @@ Whole = npt.NDArray[np.int64]
 Spectrum = npt.NDArray[np.complex128]
 
 SECRET_LIMB_BITS = 40  # a limb times a ternary element: rounding error 0.007 (standard deviation), 70 below 1/2
-_LOW_32, _LOW_40 = (1 << 32) - 1, (1 << 40) - 1  # bits of the parts in which limbs are joined
+_WORD = 8  # bytes
+_LOW_40 = (1 << 40) - 1  # the bits of one limb
 _HALF = RING_DEGREE // 2
 _TWIST = np.exp(1j * np.pi * np.arange(_HALF) / RING_DEGREE)
 _UNTWIST = _TWIST.conj()
@@ -52,23 +54,44 @@ def inverse(spectrum: Spectrum) -> Whole:
 
 def balanced_limbs(element: Bytes, limb_bits: int) -> npt.NDArray[np.float64]:
     """Limbs (count, ..., n) in [-2^(l-1), 2^(l-1)] of an element; a carry out of the last limb is a multiple of q."""
+    out = limbs(element, limb_bits)
+    bits = 8 * element.shape[-1]
+    for i, limb in enumerate(out):
+        size = 2.0 ** min(limb_bits, bits - limb_bits * i)
+        carry = limb >= size / 2
+        limb -= size * carry
+        if i + 1 < len(out):
+            out[i + 1] += carry
+    return out
+
+
+def limbs(element: Bytes, limb_bits: int) -> npt.NDArray[np.float64]:
+    """Limbs (count, ..., n) in [0, 2^l) of an element, l <= 56."""
+    *shape, bytes_each = element.shape
     width = limb_bits // 8
-    bytes_each = element.shape[-1]
-    limbs = []
-    carry: Any = 0
-    for start in range(0, bytes_each, width):
-        bits = 8 * min(width, bytes_each - start)
-        value = read_little(element[..., start : start + width]) + carry
-        carry = (value >> (bits - 1)) > 0
-        limbs.append((value - (carry.astype(np.int64) << bits)).astype(np.float64))
-    return np.stack(limbs)
+    starts = range(0, bytes_each, width)
+    out = np.empty((len(starts), *shape))
+    data = _readable(element)
+    for limb, start in zip(out, starts, strict=True):
+        limb.reshape(-1)[:] = _read(data, start, bytes_each, min(width, bytes_each - start), limb.size)
+    return out
 
 
-def read_little(part: Bytes) -> Whole:
+def read_little(numbers: Bytes) -> Whole:
     """The numbers (...) that up to seven little-endian bytes (..., width) stand for."""
-    padded = np.zeros((*part.shape[:-1], 8), dtype=np.uint8)
-    padded[..., : part.shape[-1]] = part
-    return padded.view("<i8")[..., 0]
+    *shape, width = numbers.shape
+    return _read(_readable(numbers), 0, width, width, int(np.prod(shape))).reshape(shape)
+
+
+def _readable(element: Bytes) -> bytes:
+    """The bytes, and so many more that a word can be read from each of them."""
+    return element.tobytes() + bytes(_WORD)
+
+
+def _read(data: bytes, start: int, stride: int, width: int, count: int) -> Whole:
+    """`count` numbers of `width` bytes, every `stride` bytes: whole words, of which the upper bytes are cut off."""
+    words: Whole = np.ndarray((count,), dtype="<i8", buffer=data, offset=start, strides=(stride,))
+    return words & ((1 << (8 * width)) - 1)
 
 
 def join(limbs: list[Whole], limb_bits: int, bytes_each: int) -> Bytes:
@@ -85,14 +108,15 @@ def join(limbs: list[Whole], limb_bits: int, bytes_each: int) -> Bytes:
 
 
 def join_high(limbs: list[Whole], bytes_each: int) -> Bytes:
-    """floor(sum_i 2^(40 i) limbs_i / 2^32) modulo 2^(8 bytes_each), as bytes; three limbs, at least 8 bytes."""
-    low = (limbs[0] >> DROPPED_BITS) + ((limbs[1] & _LOW_32) << 8)
-    high = (limbs[1] >> 32) + (limbs[2] << 8) + (low >> 40)
+    """floor(sum_i 2^(40 i) limbs_i / 2^40) modulo 2^(8 bytes_each), as bytes; three limbs, 7 to 10 bytes."""
+    low = (limbs[0] >> DROPPED_BITS) + limbs[1]
+    high = limbs[2] + (low >> 40)
     out = np.empty((*low.shape, bytes_each), dtype=np.uint8)
-    words = (low & _LOW_40) | (high << 40)
-    out[..., :8] = words.astype("<i8", copy=False)[..., None].view(np.uint8)
+    words = ((low & _LOW_40) | (high << 40)).astype("<i8", copy=False)
+    first = min(bytes_each, 8)
+    out[..., :first] = words[..., None].view(np.uint8)[..., :first]
     if bytes_each > 8:
-        rest = (high >> 24).astype("<i4")
+        rest = (high >> 24).astype("<i8", copy=False)
         out[..., 8:] = rest[..., None].view(np.uint8)[..., : bytes_each - 8]
     return out
 

@@ -53,7 +53,7 @@ def test_tables_that_cannot_be_encoded_are_refused() -> None:
     for bad in (np.array([[np.nan]]), np.array([[np.inf]]), np.ones(3), np.ones((0, 2)), np.ones((3, 0))):
         with pytest.raises(InputError):
             encode_columns(bad)
-    with pytest.raises(InputError, match="Use rlwe-128-reals"):
+    with pytest.raises(InputError, match="Use mlwe-128-reals"):
         encode_columns(np.random.default_rng(0).random((5_000_000, 1)), COUNTS)
     with pytest.raises(InputError, match="finite"):
         encode_gradient(np.array([1.0, np.nan]), REALS)

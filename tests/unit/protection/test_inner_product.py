@@ -9,7 +9,7 @@ from plait.errors import ProtocolError
 from plait.protection.fixed_point import encode_columns, encode_gradient
 from plait.protection.inner_product import GradientDecryptor, GradientEncryptor, public_elements
 from plait.protection.messages import EncryptedGradient, Hints, KeyPart, Offer
-from plait.protection.parameters import COUNTS, DROPPED_BITS, REALS, RING_DEGREE
+from plait.protection.parameters import COUNTS, DROPPED_BITS, REALS, RING_DEGREE, Parameters
 from plait.protection.randomness import Stream, derive
 from tests.unit.protection.big_integers import inner_products, negacyclic, numbers
 
@@ -43,7 +43,7 @@ def dense_of(values: object) -> np.ndarray:
         ("binary", 8192, 3),
         ("real", 8193, 4),
         ("real csr", 700, 2),
-        ("binary csr", 9000, 200),
+        ("binary csr", 9000, 150),
     ],
 )
 def test_what_is_decrypted_is_the_integer_product(kind: str, rows: int, columns: int) -> None:
@@ -52,7 +52,7 @@ def test_what_is_decrypted_is_the_integer_product(kind: str, rows: int, columns:
     assert party.parameters is (COUNTS if "binary" in kind else REALS)
     whole, exponent = encode_gradient(g, party.parameters)
     message = EncryptedGradient.decode(coordinator.encrypt(whole, exponent, 3).encode())
-    assert len(message.parts) == (2 if columns == 200 else 1)
+    assert len(message.parts) == (2 if columns == 150 else 1)
     found = party.decrypt(message)
     assert found.tolist() == inner_products(dense_of(party.columns.values), whole)
     exact = dense_of(data).T @ g
@@ -76,8 +76,9 @@ def test_seal_decrypts_the_same_numbers() -> None:
     party, coordinator = pair(data)
     whole, exponent = encode_gradient(g, COUNTS)
     settings = seal.EncryptionParameters(seal.scheme_type.bfv)
-    settings.set_poly_modulus_degree(RING_DEGREE)
-    settings.set_coeff_modulus(seal.CoeffModulus.BFVDefault(RING_DEGREE))
+    degree = 8192  # of SEAL's ring, which holds all rows
+    settings.set_poly_modulus_degree(degree)
+    settings.set_coeff_modulus(seal.CoeffModulus.BFVDefault(degree))
     modulus = 1 << 42
     settings.set_plain_modulus(modulus)
     context = seal.SEALContext(settings)
@@ -94,7 +95,7 @@ def test_seal_decrypts_the_same_numbers() -> None:
     sealed = encryptor.encrypt(plain({i: int(x) for i, x in enumerate(whole) if x}))
     expected = []
     for column in dense_of(party.columns.values).T:
-        turned = {(RING_DEGREE - i) % RING_DEGREE: int(-x if i else x) for i, x in enumerate(column) if x}
+        turned = {(degree - i) % degree: int(-x if i else x) for i, x in enumerate(column) if x}
         product = seal.Evaluator(context).multiply_plain(sealed, plain(turned))
         assert decryptor.invariant_noise_budget(product) > 0
         constant = int(decryptor.decrypt(product).to_string().split(" + ")[-1], 16)
@@ -102,29 +103,65 @@ def test_seal_decrypts_the_same_numbers() -> None:
     assert party.decrypt(coordinator.encrypt(whole, exponent, 0)).tolist() == expected
 
 
-def test_the_message_is_ring_lwe_as_written_down() -> None:
+def split(element: np.ndarray, rank: int) -> list[np.ndarray]:
+    """The ring elements of a secret or a hint."""
+    return list(element.reshape(rank, RING_DEGREE, *element.shape[1:]))
+
+
+def module_product(row: np.ndarray, secret: np.ndarray, parameters: Parameters) -> list[int]:
+    """sum_k row_k secret_k (2048,) in Python's integers, of public or hint bytes and small numbers."""
+    q = 1 << parameters.modulus_bits
+    pairs = zip(row, split(secret, parameters.rank), strict=True)
+    products = [negacyclic(numbers(a), s, q) for a, s in pairs]
+    return [sum(column) % q for column in zip(*products, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["binary csr", "real"])
+def test_hints_are_module_lwe_as_written_down(kind: str) -> None:
+    """h_j against the formula in Python's integers, rounded to the bits that are sent."""
+    data, _ = table(kind, 3000, 2)
+    party, _ = pair(data)
+    parameters, rank = party.parameters, party.parameters.rank
+    (public,) = public_elements(parameters, 3000, party._seed)
+    q, dropped = 1 << parameters.modulus_bits, parameters.hint_dropped_bits
+    for j in range(2):
+        column = np.zeros(2 * RING_DEGREE, dtype=int)
+        column[:3000] = party.columns.column(j)
+        turned = [np.concatenate([x[:1], -x[:0:-1]]) for x in column.reshape(2, -1)]
+        small = [*turned, *split(party._masks[j].astype(int), rank)]
+        error = Stream(derive(party._secret, "hint error", j)).binomial(parameters.dimension)
+        found = split(party.hints.elements[j], rank)
+        for at, e in enumerate(split(error, rank)):
+            products = [negacyclic(numbers(a[at]), x, q) for a, x in zip(public, small, strict=True)]
+            full = [int(y) + sum(xs) for y, xs in zip(e, zip(*products, strict=True), strict=True)]
+            half = (1 << dropped) >> 1
+            assert numbers(found[at]) == [((x + half) % q) >> dropped for x in full]
+
+
+def test_the_message_is_module_lwe_as_written_down() -> None:
     """b, p_t and k against the formulas in Python's integers, from the same secret and errors."""
-    data, g = table("real", 9000, 2)
+    data, g = table("real", 3000, 2)
     party, coordinator = pair(data)
     parameters = party.parameters
     whole, exponent = encode_gradient(g, parameters)
     part = coordinator.encrypt(whole, exponent, 8).parts[0]
     key = derive(coordinator._round_key(whole, exponent, 8), 0)
-    s = Stream(derive(key, "secret")).ternary(RING_DEGREE).astype(int)
-    errors = Stream(derive(key, "errors")).binomial(3 * RING_DEGREE).reshape(3, -1)
+    s = Stream(derive(key, "secret")).ternary(parameters.dimension).astype(int)
+    rank = parameters.rank
+    errors = Stream(derive(key, "errors")).binomial((2 + rank) * RING_DEGREE).reshape(2 + rank, -1)
     q, sent = 1 << parameters.modulus_bits, 1 << (8 * parameters.sent_bytes)
     plain = np.zeros(2 * RING_DEGREE, dtype=int)
-    plain[:9000] = whole
-    public = public_elements(parameters, 9000, coordinator._seed)
-    plains = [*plain.reshape(2, -1), np.zeros(RING_DEGREE, dtype=int)]
-    for a, e, g_i, found in zip(public, errors, plains, [*part.gradient, part.image], strict=True):
+    plain[:3000] = whole
+    (public,) = public_elements(parameters, 3000, coordinator._seed)
+    plains = [*plain.reshape(2, -1), *np.zeros((rank, RING_DEGREE), dtype=int)]
+    for a, e, g_i, found in zip(public, errors, plains, [*part.gradient, *part.image], strict=True):
         full = [
             (-x + int(y) + (int(z) << parameters.scale_bits)) % q
-            for x, y, z in zip(negacyclic(numbers(a), s, q), e, g_i, strict=True)
+            for x, y, z in zip(module_product(a, s, parameters), e, g_i, strict=True)
         ]
         assert numbers(found) == [((x + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS) % sent for x in full]
     for hint, k in zip(party.hints.elements, numbers(part.keys), strict=True):
-        constant = negacyclic(numbers(hint), s, q)[0]
+        constant = module_product(np.array(split(hint, rank)), s, parameters)[0] << parameters.hint_dropped_bits
         flood = (k << DROPPED_BITS) - constant
         flood = (flood + q // 2) % q - q // 2
         assert abs(flood) <= (1 << parameters.flood_bits) + (1 << DROPPED_BITS)

@@ -34,7 +34,7 @@ def test_a_message_survives_its_bytes(kind: type, messages: dict[type, bytes]) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_sizes_marks_and_versions_are_refused(kind: type, messages: dict[type, bytes]) -> None:
     good = messages[kind]
-    for bad in (b"", good[:3], good[:-1], good + b"\0", b"X" + good[1:], good[:4] + b"\x02" + good[5:]):
+    for bad in (b"", good[:3], good[:-1], good + b"\0", b"X" + good[1:], good[:4] + b"\x01" + good[5:]):
         with pytest.raises(ProtocolError):
             kind.decode(bad)
     for other in KINDS:

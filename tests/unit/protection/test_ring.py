@@ -1,5 +1,7 @@
 """Products in the ring and random streams, against Python's integers and the known distributions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -13,13 +15,13 @@ from tests.unit.protection.big_integers import negacyclic, numbers
 @pytest.mark.parametrize("parameters", SETS, ids=lambda p: p.name)
 def test_a_product_with_a_ternary_element_is_exact(parameters: Parameters) -> None:
     stream = Stream(derive(b"", parameters.name))
-    a = stream.bytes(RING_DEGREE * parameters.hint_bytes).reshape(RING_DEGREE, -1)
+    a = stream.bytes(RING_DEGREE * parameters.modulus_bytes).reshape(RING_DEGREE, -1)
     small = stream.ternary(RING_DEGREE)
     expected = negacyclic(numbers(a), small.astype(int), 1 << parameters.modulus_bits)
     for limb_bits in (ring.SECRET_LIMB_BITS, parameters.hint_limb_bits):
         spectra = ring.transform(ring.balanced_limbs(a, limb_bits))
         limbs = list(ring.inverse(spectra * ring.transform(small)))
-        assert numbers(ring.join(limbs, limb_bits, parameters.hint_bytes)) == expected
+        assert numbers(ring.join(limbs, limb_bits, parameters.modulus_bytes)) == expected
 
 
 def test_dropping_low_bits_is_a_division() -> None:
@@ -27,7 +29,7 @@ def test_dropping_low_bits_is_a_division() -> None:
     limbs = [rng.integers(-(2**57), 2**57, 500), rng.integers(-(2**57), 2**57, 500), rng.integers(-(2**52), 2**52, 500)]
     for parameters in SETS:
         values = [sum(int(x) << (40 * i) for i, x in enumerate(column)) for column in zip(*limbs, strict=True)]
-        expected = [(value >> 32) % (1 << (8 * parameters.sent_bytes)) for value in values]
+        expected = [(value >> 40) % (1 << (8 * parameters.sent_bytes)) for value in values]
         assert numbers(ring.join_high(limbs, parameters.sent_bytes)) == expected
 
 
@@ -62,11 +64,16 @@ def test_no_two_contexts_give_one_key() -> None:
     assert derive(b"key", 1) != derive(b"other", 1)
 
 
-def test_sets_are_found_by_name_and_consistent() -> None:
+def test_sets_are_found_by_name_and_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [named(p.name) for p in SETS] == [COUNTS, REALS]
     for parameters in SETS:
         assert 2.0**parameters.flood_bits >= 2.0**40 * parameters.noise_bound()
-    with pytest.raises(ValueError, match="rlwe-128-counts, rlwe-128-reals"):
+    with pytest.raises(ValueError, match="mlwe-128-counts, mlwe-128-reals"):
         named("rlwe-64")
     with pytest.raises(ValueError, match="flood"):
-        Parameters("weak", 9, 128, 120, 22, 28, 60, 69, 24, 110)
+        replace(REALS, flood_bits=60)
+    with pytest.raises(ValueError, match="flood"):
+        replace(REALS, hint_dropped_bits=24)
+    monkeypatch.setattr("plait.protection.parameters.DROPPED_BITS", 48)
+    with pytest.raises(ValueError, match="Send more bits"):
+        replace(COUNTS)

@@ -28,7 +28,7 @@ fuzz: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m tests.fuzz.fuzzer 1000000
 	$(TEST_ENV) $(BIN)/python -m tests.fuzz.guided 200000
 
-# Ten faults in four phases at both sides: about half an hour. Finished cells are kept.
+# Ten faults in five phases at both sides: about forty minutes. Finished cells are kept.
 faults: $(VENV)/.installed
 	$(TEST_ENV) $(BIN)/python -m tests.faults.table docs/threat-model.md .faults.json
 

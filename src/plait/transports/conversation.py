@@ -1,6 +1,7 @@
 """A party's side of one stream to the coordinator: from the greeting to the end, or until the connection breaks."""
 
 import contextlib
+import re
 import secrets
 import threading
 import time
@@ -44,6 +45,8 @@ _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
 _NOBODY = "connection refused"
 """The mark of an address at which no program listens."""
+_UNREACHABLE = re.compile(r"^failed to connect to all addresses; last error: \w+: ")
+"""What gRPC says before the reason when it cannot connect."""
 
 
 class Conversation:
@@ -233,7 +236,8 @@ class Conversation:
                     "of ca.crt with the label party (`plait cert show`), or correct the clock."
                 ) from None
             nobody = _NOBODY in details.lower()
-            raise Again("no program answers at its address yet" if nobody else details) from None
+            shorter = _UNREACHABLE.sub("no connection yet, ", details)
+            raise Again("no program answers at its address yet" if nobody else shorter) from None
 
 
 def _and_then(said: Iterable[bytes], rest: Callable[[], None]) -> Iterator[bytes]:

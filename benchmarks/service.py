@@ -195,7 +195,7 @@ async def _press_and_kill(programs: Programs, port: int, clients: int) -> dict[s
 def measure(source: Path, clients: int, seconds: float, kill: bool) -> dict[str, Any]:
     """Train, serve and press one plait."""
     with tempfile.TemporaryDirectory() as name:
-        programs = Programs(_prepared(Path(name)), source)
+        programs = Programs(_prepared(Path(name), source), source)
         try:
             port = programs.port()
             asyncio.run(_press(port, clients, 2.0))  # warm up
@@ -206,12 +206,16 @@ def measure(source: Path, clients: int, seconds: float, kill: bool) -> dict[str,
             programs.end()
 
 
-def _prepared(folder: Path) -> Path:
+def _prepared(folder: Path, source: Path) -> Path:
     import socket
+
+    text = _JOB
+    if not (source / "plait" / "deployment" / "job_protection.py").exists():  # a plait from before there was a choice
+        text = text.replace('protection = "plain"\n', "")
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        (folder / "job.toml").write_text(_JOB.format(port=free.getsockname()[1]))
+        (folder / "job.toml").write_text(text.format(port=free.getsockname()[1]))
     return folder
 
 

@@ -96,6 +96,16 @@ def test_text_from_files_is_shown_as_it_is(folder: Path) -> None:
     assert "'[bold]y'" in run("doctor", "job/job.toml", code=1)
 
 
+def test_text_from_files_does_not_steer_the_terminal(folder: Path) -> None:
+    path = folder / "bank.csv"
+    path.write_text(path.read_text().replace("income,", "\x1b[2Jx\u202e,", 1))
+    config = folder / "bank.toml"
+    config.write_text(config.read_text().replace('id = "customer"', 'id = "nobody"', 1))
+    shown = run("doctor", "job/job.toml", code=1)
+    assert "?[2Jx?" in shown
+    assert "\x1b[2J" not in shown
+
+
 def test_a_missing_extra_is_named_before_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = folder / "bank.toml"
     text = config.read_text().replace("# transformer =", "transformer =", 1)

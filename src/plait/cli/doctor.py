@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from plait._names import plain
 from plait.cli.options import Address, Anywhere, Certificates, Config, Insecure, JobFile, start
 from plait.deployment.doctor import FAIL, PASS, WARN, Diagnosis, examine
 from plait.errors import CertificateError
@@ -43,9 +44,10 @@ def doctor(
 
 
 def _show(findings: list[Diagnosis]) -> None:
+    """Names of columns and files stand in it: neither markup nor what steers a terminal is obeyed."""
     table = Table(box=None, pad_edge=False)
     for column in ("", "check", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for f in findings:
-        table.add_row(Text(f.level, style=_COLOURS[f.level]), *map(Text, (f.what, f.found, f.fix)))  # never as markup
+        table.add_row(Text(f.level, style=_COLOURS[f.level]), *(Text(plain(text)) for text in (f.what, f.found, f.fix)))
     Console().print(table)

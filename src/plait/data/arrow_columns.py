@@ -1,5 +1,6 @@
 """Columns of Arrow as plait's: numbers, categories and texts."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def guess_kinds(schema: Any) -> dict[str, Kind]:
 
 def names_of(schema: Any, where: str) -> tuple[str, ...]:
     """The names of the columns; InputError where two have the same."""
-    repeated = [name for name in schema.names if schema.names.count(name) > 1]
+    repeated = [name for name, times in Counter(schema.names).items() if times > 1]
     if repeated:
         raise InputError(f"the columns of {where} must have different names. Found {repeated[0]!r} twice.")
     return tuple(schema.names)

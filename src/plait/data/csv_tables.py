@@ -7,6 +7,7 @@ same result; so are the row and the value that an error names.
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -241,7 +242,7 @@ def _unreadable(path: Path, form: CsvFormat, error: Exception) -> InputError:
 
 
 def _check_header(path: Path, header: list[str], form: CsvFormat) -> None:
-    repeated = sorted({name for name in header if header.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(header).items() if times > 1)
     if repeated:
         raise InputError(f"the columns of {path.name} must have different names. Found {repeated[0]!r} twice.")
     if len(header) == 1 and (hint := _hint(path, form)):

@@ -1,5 +1,6 @@
 """Turn whatever a user calls a table into checked matrices, with errors that name the party and the column."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,9 +50,8 @@ def read_parts(parts: Any, room: Room = IN_MEMORY) -> tuple[Part, ...]:
         raise InputError(f"parts must be a list of matrices or a dict name -> matrix. Found {type(parts).__name__}.")
     if not named:
         raise InputError("parts must hold at least one party. Found none.")
-    names = [name for name, _ in named]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(name for name, _ in named).items():
+        if times > 1:
             raise InputError(f"every party must have a name of its own. Found {name!r} twice.")
     read = tuple(read_part(name, table, room=room) for name, table in named)
     rows = read[0].matrix.shape[0]
@@ -133,7 +133,8 @@ def in_columns(part: Part, width: int, columns: tuple[str, ...]) -> Any:
     if found == columns or not columns or _positions(found) or _positions(columns):
         return part.matrix
     if set(found) != set(columns) or len(set(found)) < width:
-        unknown = [c for c in found if c not in columns] or sorted({c for c in found if found.count(c) > 1})
+        repeated = sorted(name for name, times in Counter(found).items() if times > 1)
+        unknown = [name for name in found if name not in columns] or repeated
         raise InputError(
             f"party {part.name!r} must bring the columns it was trained on: {', '.join(columns[:5])}"
             f"{', ...' if width > 5 else ''}. Found {', '.join(map(repr, unknown[:5]))}. Pick these columns by name."

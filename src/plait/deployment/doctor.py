@@ -24,7 +24,7 @@ from plait.deployment.endpoints import Dial, Listen, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows, load_ids, load_labels, load_rows, prepare_rows, read_new_rows, room_of
 from plait.deployment.party_privacy import admit, mechanism_of, policy_at, spec_at
-from plait.errors import BudgetError, PlaitError
+from plait.errors import BudgetError, ConfigError, PlaitError
 from plait.privacy.ledger.witness import state_folder
 from plait.privacy.policy import Policy
 from plait.problem.features import GRAM_LIMIT, Features
@@ -125,6 +125,9 @@ def _privacy(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
 
 
 def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
+    runs = file.path(file.runs)
+    if runs.exists() and not runs.is_dir():
+        raise ConfigError(f"runs must be a folder. Found a file: {runs}.")
     if job.blind is not None and file.name == job.coordinator.name:
         yield Diagnosis("data", PASS, "a blind machine has none")
         return

@@ -25,6 +25,8 @@ def check_address(address: str, what: str) -> None:
 
 
 _PORTS = 65_536  # of a machine
+_A_YEAR = 31_536_000.0  # seconds: no clock of the system counts to infinity
+_MOST_THREADS = 1024  # more cores than a machine has
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class CoordinatorSpec:
     def __post_init__(self) -> None:
         check_party(self.name)
         check_address(self.address, "coordinator.address")
-        if not self.patience > 0:
-            raise ConfigError(f"coordinator.patience must be positive. Found {self.patience}.")
+        if not 0 < self.patience <= _A_YEAR:
+            raise ConfigError(f"coordinator.patience must be positive, a year at most. Found {self.patience}.")
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class RunOptions:
     precision: str = DEFAULT_PRECISION
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ConfigError(f"run.threads must be 1 or more. Found {self.threads}.")
+        if not 1 <= self.threads <= _MOST_THREADS:
+            raise ConfigError(f"run.threads must be 1 to {_MOST_THREADS}. Found {self.threads}.")
         need_precision(self.precision)
 
 

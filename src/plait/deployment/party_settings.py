@@ -119,6 +119,7 @@ class ClusterOptions:
             raise ConfigError(f"cluster.workers must be 0 or more. Found {self.workers}.")
 
 
+_MOST_DECIMALS = 15  # digits after the point: a double has no more
 _COUNTS = (
     "max_rounds",
     "max_directions",
@@ -185,6 +186,8 @@ class TrustOptions:
         for name in _COUNTS:
             if getattr(self, name) < 0:
                 raise ConfigError(f"trust.{name} must be 0 or more. Found {getattr(self, name)}.")
+        if self.score_decimals > _MOST_DECIMALS:
+            raise ConfigError(f"trust.score_decimals must be at most {_MOST_DECIMALS}. Found {self.score_decimals}.")
         if not 0 < self.max_leverage <= 1:
             raise ConfigError(f"trust.max_leverage must lie above 0 and at most at 1. Found {self.max_leverage}.")
 

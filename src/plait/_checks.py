@@ -5,6 +5,8 @@ from dataclasses import fields
 from enum import Enum
 from functools import cache
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,6 +32,13 @@ def need_type(what: str, value: Any, hint: Any) -> None:
     """Raise SettingError unless `value` has the type `hint`; `what` is the option's name."""
     if not _check(hint)(value):
         raise SettingError(f"{what} must be {in_words(hint)}. Found {value!r}.")
+
+
+def need_path(what: str, value: Any) -> Path:
+    """A path from what a user wrote; SettingError unless it is a text or a path."""
+    if not isinstance(value, str | PathLike) or not str(value) or "\0" in str(value):
+        raise SettingError(f"{what} must be a path. Found {value!r}.")
+    return Path(value)
 
 
 def in_words(hint: Any) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import plait
-from plait import privacy
+from plait import privacy, tracking
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 4))
@@ -56,6 +57,21 @@ OPTIONS = [
 ]
 
 
+PRIVACY: dict[Any, dict[str, Any]] = {
+    privacy.Budget: {"epsilon": 1.0},
+    privacy.Cost: {},
+    privacy.KeyedNoise: {},
+    privacy.Ledger: {"root": Path("ledgers"), "party": "a", "table": "people", "budget": privacy.Unlimited()},
+    privacy.LedgerFolder: {"root": "ledgers", "budget": privacy.Unlimited()},
+    privacy.calibrate: {"accountant": privacy.ExactAccountant(), "epsilon": 1.0, "delta": 1e-5, "rounds": 2},
+    privacy.delta_of: {"epsilon": 1.0, "mu": 1.0},
+    privacy.epsilon_of: {"mu": 1.0, "delta": 1e-5},
+    privacy.mu_of: {"epsilon": 1.0, "delta": 1e-5},
+    privacy.noise_multiplier: {"epsilon": 1.0, "delta": 1e-5},
+}
+TRACKERS = [tracking.CsvFile, tracking.EventFile, tracking.JsonLinesFile, tracking.PrometheusFile]
+
+
 def attempt(call: Any, *given: Any, **options: Any) -> None:
     """Call it; a PlaitError is an answer, any other exception is a failure of the test."""
     with warnings.catch_warnings():
@@ -85,6 +101,40 @@ def test_estimators_answer_every_argument(estimator: Any, wrong: str) -> None:
 def test_constructors_answer_every_argument(kind: Any, wrong: str) -> None:
     for argument in inspect.signature(kind).parameters:
         attempt(kind, **{**REQUIRED.get(kind, {}), argument: WRONG[wrong]})
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_trained_model_answers_every_argument(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a text is a path
+    model, value = plait.fit({"a": X[:, :2], "b": X[:, 2:]}, Y), WRONG[wrong]
+    for given in (value, [value, value], {"a": value, "b": X[:, 2:]}, {"a": X[:, :2]}):
+        attempt(model.scores, given)
+    for call in (model.save, plait.Fit.load, plait.datasets.load):
+        attempt(call, value)
+    attempt(plait.History, value, [])
+    attempt(plait.History, model.history.start, value)
+    for kind in ESTIMATORS:
+        trained = kind().fit(X, Y)
+        for call in ("predict", "predict_proba", "decision_function"):
+            if hasattr(trained, call):
+                attempt(getattr(trained, call), value)
+        attempt(trained.score, value, Y)
+        attempt(trained.score, X, value)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("call", PRIVACY, ids=lambda call: call.__name__)
+def test_privacy_answers_every_argument(call: Any, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for argument in inspect.signature(call).parameters:
+        attempt(call, **{**PRIVACY[call], argument: WRONG[wrong]})
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("kind", TRACKERS, ids=lambda kind: kind.__name__)
+def test_trackers_answer_every_path(kind: Any, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    attempt(kind, WRONG[wrong])
 
 
 @pytest.mark.parametrize(

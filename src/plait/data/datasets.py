@@ -79,7 +79,7 @@ def load(name: str) -> Dataset:
     SettingError
         When there is no data set of that name.
     """
-    if name not in _LOADERS:
+    if not isinstance(name, str) or name not in _LOADERS:
         raise SettingError(f"the data set must be one of {names()}. Found {name!r}.")
     return _LOADERS[name]()
 

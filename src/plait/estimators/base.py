@@ -15,7 +15,7 @@ from plait._checks import need_type
 from plait._types import Array
 from plait.data.columns import as_table, assign_columns, split_columns
 from plait.data.parts import Part, read_weights
-from plait.errors import DataTypeError, InputError, SettingError
+from plait.errors import DataTypeError, InputError, PlaitError, SettingError
 from plait.estimators.equal_rows import SMALL, merge_equal_rows
 from plait.estimators.nested_options import NestedOptions
 from plait.methods.base import Method
@@ -276,6 +276,8 @@ def as_input_error() -> Iterator[None]:
     """Turn what scikit-learn's validation finds into plait's own error."""
     try:
         yield
+    except PlaitError:
+        raise
     except TypeError as error:
         raise DataTypeError(f"X, y and weights must be tables and lists of numbers. Found: {error}.") from error
     except (ValueError, OverflowError) as error:

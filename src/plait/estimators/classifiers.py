@@ -27,6 +27,11 @@ class VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
     def _loss(self) -> Loss:
         raise NotImplementedError
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy on X (N, d) and the classes y (N,): the share of rows whose class is predicted."""
+        with as_input_error():
+            return float(super().score(X, y, sample_weight))
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on X (N, d) and the classes y (N,); more than two classes are trained one against the rest."""
         loss = self._loss()

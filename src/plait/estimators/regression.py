@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from plait._types import Array
 from plait.data.parts import read_labels
 from plait.errors import SettingError
-from plait.estimators.base import Parties, PenaltyLike, Vertical, named_loss
+from plait.estimators.base import Parties, PenaltyLike, Vertical, as_input_error, named_loss
 from plait.methods.base import Method
 from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
@@ -153,9 +153,10 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the spread of y that the model explains: R^2, or D^2 of the deviance for the Poisson loss."""
-        if not self._counts:
-            return float(super().score(X, y, sample_weight))
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+        with as_input_error():
+            if not self._counts:
+                return float(super().score(X, y, sample_weight))
+            return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def _loss(self) -> Loss:
         return named_loss(self.loss, _REGRESSIONS, classifies=False)

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from plait._checks import need_type
 from plait.privacy.accounting import check_delta, check_epsilon, check_rounds, epsilon_of, frontier, noise_multiplier
 
 
+@runtime_checkable
 class Accountant(Protocol):
     """Says which epsilon a number of Gaussian releases costs.
 
@@ -137,6 +139,7 @@ def calibrate(accountant: Accountant, epsilon: float, delta: float, rounds: int)
     check_epsilon(epsilon)
     check_delta(delta)
     check_rounds(rounds)
+    need_type("`accountant`", accountant, Accountant)
 
     def enough(multiplier: float) -> bool:
         return accountant.epsilon(multiplier, rounds, delta) <= epsilon

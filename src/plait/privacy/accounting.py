@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from scipy.special import erfcx, log_ndtr
 
+from plait._checks import need_type
 from plait.errors import PrivacyError, SettingError
 
 LARGEST_EPSILON = 200.0
 """Beyond this e^epsilon is so large that a guarantee says nothing; asking for it is a mistake."""
+_MOST_ROUNDS = 10**15  # releases: below it every whole number is a float; no run has as many
 
 
 def log_delta(epsilon: float, mu: float) -> float:
@@ -52,6 +54,8 @@ def delta_of(epsilon: float, mu: float) -> float:
     float
         Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
     """
+    _need_cost("epsilon", epsilon)
+    _need_cost("mu", mu)
     return math.exp(log_delta(epsilon, mu))
 
 
@@ -71,6 +75,7 @@ def epsilon_of(mu: float, delta: float) -> float:
         Epsilon, rounded up; inf where mu is infinite.
     """
     check_delta(delta)
+    _need_cost("mu", mu)
     if math.isinf(mu):
         return math.inf
     target = math.log(delta)
@@ -159,9 +164,7 @@ class Cost:
 
     def __post_init__(self) -> None:
         for name in ("mu", "pure", "slack"):
-            value = getattr(self, name)
-            if math.isnan(value) or value < 0:
-                raise SettingError(f"`{name}` of a cost must be zero or positive. Found {value}.")
+            _need_cost(name, getattr(self, name))
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(compose([self.mu, other.mu]), self.pure + other.pure, self.slack + other.slack)
@@ -188,7 +191,14 @@ class Cost:
         return self.pure + self.slack + epsilon_of(self.mu, delta * math.exp(-self.slack))
 
 
+def _need_cost(name: str, value: float) -> None:
+    need_type(f"`{name}`", value, float)
+    if math.isnan(value) or value < 0:
+        raise SettingError(f"`{name}` of a cost must be zero or positive. Found {value}.")
+
+
 def check_epsilon(epsilon: float) -> None:
+    need_type("`epsilon`", epsilon, float)
     if not 0 < epsilon <= LARGEST_EPSILON:
         raise SettingError(
             f"`epsilon` must lie in (0, {LARGEST_EPSILON:g}]. Found {epsilon}. Choose 0.1 to 10. To "
@@ -198,6 +208,7 @@ def check_epsilon(epsilon: float) -> None:
 
 def check_delta(delta: float, records: int | None = None) -> None:
     """Refuse a delta outside (0, 1), or one that showing one row of N in the clear would satisfy."""
+    need_type("`delta`", delta, float)
     if not 0 < delta < 1:
         raise SettingError(f"`delta` must lie strictly between 0 and 1. Found {delta}. A common choice is 1e-5.")
     if records is not None and delta >= 1 / records:
@@ -208,8 +219,9 @@ def check_delta(delta: float, records: int | None = None) -> None:
 
 
 def check_rounds(rounds: int) -> None:
-    if rounds < 1:
-        raise SettingError(f"`rounds` must be at least 1. Found {rounds}.")
+    need_type("`rounds`", rounds, int)
+    if not 1 <= rounds <= _MOST_ROUNDS:
+        raise SettingError(f"`rounds` must lie in [1, {_MOST_ROUNDS:,}]. Found {rounds}.")
 
 
 def frontier(holds: Callable[[float], bool], holds_at: float, fails_at: float) -> float:

@@ -27,6 +27,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from plait._checks import need_type
 from plait.errors import PrivacyError, SettingError
 
 Ints = NDArray[np.int64]
@@ -172,6 +173,7 @@ class KeyedNoise:
     name: str = field(default="aes-256-ctr", init=False)
 
     def __post_init__(self) -> None:
+        need_type("`secret` of the noise", self.secret, bytes)
         if len(self.secret) < 32:
             raise SettingError(
                 f"`secret` of the noise must have at least 32 bytes. Found {len(self.secret)}. Use "

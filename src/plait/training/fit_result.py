@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from plait._checks import need_path
 from plait._types import Array
 from plait.data.parts import in_columns, read_parts
 from plait.errors import InputError
@@ -176,7 +177,7 @@ class Fit:
         StorageError
             When the loss or the method is not one of plait's own.
         """
-        save_fields(self, Path(path))
+        save_fields(self, need_path("Fit.save(path)", path))
 
     @classmethod
     def load(cls, path: str | Path) -> "Fit":
@@ -197,4 +198,4 @@ class Fit:
         StorageError
             When there is no such file, or it is damaged or of another version.
         """
-        return cls(**load_fields(cls, Path(path)))
+        return cls(**load_fields(cls, need_path("Fit.load(path)", path)))

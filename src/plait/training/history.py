@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, overload
 
+from plait._checks import need_type
 from plait.errors import PlaitError
 
 
@@ -69,6 +70,8 @@ class History(Sequence[Round]):
     """
 
     def __init__(self, start: Round, rounds: Sequence[Round]) -> None:
+        need_type("History(start)", start, Round)
+        need_type("History(rounds)", rounds, Sequence[Round])
         self.start = start
         self._rounds = tuple(rounds)
 

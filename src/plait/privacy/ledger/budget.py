@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from plait._checks import need_types
 from plait.errors import PrivacyError
 from plait.privacy.accounting import Cost, check_delta, check_epsilon
 from plait.privacy.clipping import Adjacency
@@ -27,6 +28,7 @@ class Budget:
     adjacency: Adjacency = Adjacency.REPLACE
 
     def __post_init__(self) -> None:
+        need_types(self)
         check_epsilon(self.epsilon)
         check_delta(self.delta)
 

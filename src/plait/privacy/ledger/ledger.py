@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from plait._checks import need_path, need_type
 from plait._files import write_atomically
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost
@@ -48,6 +49,11 @@ class Ledger:
     def __init__(
         self, root: Path, party: str, table: str, budget: Budget | Unlimited, witness: Path | None = None
     ) -> None:
+        root = need_path("Ledger(root)", root)
+        witness = None if witness is None else need_path("Ledger(witness)", witness)
+        need_type("Ledger(party)", party, str)
+        need_type("Ledger(table)", table, str)
+        need_type("Ledger(budget)", budget, Budget | Unlimited)
         if not _TABLE.fullmatch(table):
             raise SettingError(
                 "A table's name must have 1 to 64 letters, digits, blanks, dots, hyphens or underscores. Found "

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from plait._checks import need_types
 from plait._types import Array
 from plait.errors import BudgetError
 from plait.privacy.accounting import Cost
@@ -112,6 +113,9 @@ class LedgerFolder:
     budget: Budget | Unlimited
     table: str = DEFAULT_TABLE
     witness: Path | str | None = None
+
+    def __post_init__(self) -> None:
+        need_types(self)
 
     def admit(self, parties: Sequence[str]) -> None:
         """Let parties charge this table; PrivacyError for a name that the folder's owner has not opened."""

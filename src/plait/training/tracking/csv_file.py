@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from plait._checks import need_path
 from plait._files import make_folder, open_private
 from plait.training.history import Round
 from plait.training.tracking.tracker import Ending, RunFacts, Tracker, fields_of
@@ -25,7 +26,7 @@ class CsvFile(Tracker):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = need_path("CsvFile(path)", path)
         self._file: Any = None
 
     def begin(self, facts: RunFacts) -> None:

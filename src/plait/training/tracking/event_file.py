@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from plait._checks import need_path
 from plait._files import make_folder, open_private
 from plait.training.history import Round
 from plait.training.tracking.tracker import Ending, RunFacts, Tracker, known_fields
@@ -38,7 +39,7 @@ class EventFile(Tracker):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
+        self._folder = need_path("EventFile(folder)", folder)
         self._file: Any = None
 
     def begin(self, facts: RunFacts) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from plait._checks import need_path
 from plait._files import make_folder, open_private
 from plait.training.history import Round
 from plait.training.tracking.forecast import Forecaster
@@ -31,7 +32,7 @@ class JsonLinesFile(Tracker):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = need_path("JsonLinesFile(path)", path)
         self._file: Any = None
         self._forecaster = Forecaster()
 

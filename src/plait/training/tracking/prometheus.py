@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from plait._checks import need_path
 from plait._files import write_atomically
 from plait.training.history import Round
 from plait.training.tracking.forecast import Forecast, Forecaster
@@ -64,7 +65,7 @@ class PrometheusFile(Tracker):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = need_path("PrometheusFile(path)", path)
         self._gauges = RunGauges()
         self._forecaster = Forecaster()
         self._shown = 0.0

@@ -102,7 +102,7 @@ def _job_file(names: tuple[str, ...], address: str, aligned: bool) -> str:
         aligned="" if aligned else "# ",
         filled="  " if aligned else "",
         parties=json.dumps(list(names)),
-        protection=f'"{_protection(names)}"',
+        protection=f'"{_protection(names)}"'.ljust(19),  # as far as the other comments stand
         label_party=names[0],
         address=address,
         other=names[-1],

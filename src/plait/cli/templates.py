@@ -13,7 +13,7 @@ JOB = """\
 format = 1
 name = "credit"
 parties = {parties}       # who brings columns; lower-case letters, digits and hyphens
-protection = {protection}            # what is hidden from whom; experimental, see docs/protection.md
+protection = {protection} # what is hidden from whom; experimental, see docs/protection.md
                                  # "labels": no party learns a label; the label party sees every party's scores
                                  # "sums": it sees only their sum; needs two parties beside the label party
                                  # "plain": neither, and faster; both owners must accept it in [trust]; for [privacy]
@@ -168,7 +168,8 @@ def _data_section(name: str, labelled: bool, guess: Guess | None, table: str) ->
             lines.append(_line("positive", guess.positive, f"{guessed}the label that counts as 1"))
     lines.append("columns = []                     # the columns to use; empty for all others")
     reasons = [f"    {_quoted(column)},  # {reason}" for column, reason in guess.drop.items()]
-    lines += ["drop = [                         # columns to leave out", *reasons, "]"]
+    opened = "drop = [" if reasons else "drop = []"
+    lines += [f"{opened:32s} # columns to leave out", *reasons, *(["]"] if reasons else [])]
     lines.append("# " + _line("score", f"{name}-new.csv", "new rows for `plait predict` and `plait evaluate`"))
     if not table:
         lines[-1] = lines[-1].removeprefix("# ")

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from plait._version import __version__
-from plait.data.tables import keyed_digest
+from plait.data.texts import keyed_digest
 from plait.deployment.job_file import read_job
 from plait.messages import Broadcast, Message, Parcel, Share
 from plait.transports import handshake

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from plait.data.parts import Part, read_part, sound_csr
+from plait.data.parts import Part, read_part
+from plait.data.plain_matrices import sound_csr
 from plait.errors import InputError, SettingError
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.intp]]

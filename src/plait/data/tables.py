@@ -1,7 +1,5 @@
 """Read a party's table, from a file, a folder or a query, into numbers, texts and ids."""
 
-import hashlib
-import hmac
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -175,15 +173,6 @@ def _translated(path: Path, read: Callable[[], Any]) -> Any:
             f"{path.name} must be a whole {path.suffix} file. Found it damaged, or another kind: "
             f"{plain(str(error), 200)}."
         ) from error
-
-
-def keyed_digest(ids: Sequence[str], key: bytes) -> str:
-    """HMAC-SHA256 of all ids in order: equal digests mean the same rows in the same order."""
-    seal = hmac.new(key, digestmod=hashlib.sha256)
-    for start in range(0, len(ids), 10_000):
-        part = ids[start : start + 10_000]
-        seal.update((part if isinstance(part, Texts) else Texts.of(part)).framed())
-    return seal.hexdigest()
 
 
 def _read_source(

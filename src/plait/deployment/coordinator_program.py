@@ -12,7 +12,7 @@ from plait._files import mark
 from plait._threads import blas_threads
 from plait.alignment.order import Order
 from plait.alignment.proposal import Consent, agree
-from plait.data.tables import keyed_digest
+from plait.data.texts import keyed_digest
 from plait.deployment.align import CoordinatorAlignment, local_alignments, missing_from
 from plait.deployment.align_party import PartyAlignment
 from plait.deployment.all_parties import AllParties

@@ -2,7 +2,7 @@
 
 from plait._names import check_run
 from plait.data.parts import equal_weights
-from plait.data.tables import keyed_digest
+from plait.data.texts import keyed_digest
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import Tally
 from plait.deployment.local_data import Rows, load_labels, room_of

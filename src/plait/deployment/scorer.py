@@ -11,7 +11,7 @@ from plait._names import check_run
 from plait._types import Array
 from plait.alignment.ids import normal_id
 from plait.data import preparation
-from plait.data.tables import keyed_digest
+from plait.data.texts import keyed_digest
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
 from plait.deployment.local_data import Rows, prepare_rows, read_new_rows

@@ -13,7 +13,8 @@ from plait.data import preparation
 from plait.data.prepare_options import PrepareOptions
 from plait.data.scaling import scaling
 from plait.data.statistics import gather
-from plait.data.tables import keyed_digest, read_id_columns, read_table
+from plait.data.tables import read_id_columns, read_table
+from plait.data.texts import keyed_digest
 from plait.errors import ConfigError, InputError
 from tests.extras import arrow as pa
 from tests.extras import parquet

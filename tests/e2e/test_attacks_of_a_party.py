@@ -1,5 +1,7 @@
 """A party, or an outsider, with a certificate of the authority that lies, floods or is silent."""
 
+import resource
+import socket
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from plait.deployment.job_file import read_job
 from plait.messages import Broadcast
 from plait.protection.messages import Hints
 from plait.protection.parameters import SETS
@@ -84,6 +87,26 @@ def test_silent_streams_of_an_outsider_do_not_lock_out_the_parties(jobs: JobMake
         assert job.wait("shop", 60) == 0, job.log("shop")
         assert job.wait("bank", 60) == 0, job.log("bank")
     assert len(job.log("bank")) < 20_000
+
+
+@pytest.mark.threat(
+    "outsider without a certificate",
+    "connections that never finish TLS",
+    "they take half of the files that a process may open; 20 s for TLS",
+)
+def test_connections_that_never_finish_tls_leave_room_for_the_parties(jobs: JobMaker) -> None:
+    job = jobs(**{**OPTIONS, "patience": 60})
+    resource.prlimit(job.start("bank").pid, resource.RLIMIT_NOFILE, (256, 256))
+    job.until("bank", "listening")
+    host, _, port = read_job(job.file).coordinator.address.rpartition(":")
+    with ExitStack() as open_connections:
+        for _ in range(400):
+            stranger = open_connections.enter_context(socket.create_connection((host, int(port))))
+            stranger.sendall(b"\x16\x03\x01\x02\x00\x01")  # how TLS begins
+        job.start("shop")
+        assert job.wait("shop") == 0, job.log("shop")
+        assert job.wait("bank") == 0, job.log("bank")
+    assert job.result() == jobs.undisturbed(**OPTIONS)
 
 
 def test_an_outsider_is_told_that_the_job_does_not_name_it(jobs: JobMaker) -> None:

@@ -1,5 +1,6 @@
 """What both ends of a connection agree on: the service's name, and how gRPC is to keep the connection."""
 
+import resource
 from collections.abc import Callable
 from typing import Any
 
@@ -24,3 +25,15 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.so_reuseport", 0),  # 0 is no: a second coordinator on this port must fail
     ("grpc.server_handshake_timeout_ms", 20_000),  # milliseconds for TLS to finish: as long as for a greeting
 ]
+_MOST_CONNECTIONS = 4096  # of strangers, too, until TLS knows who they are: far more than parties
+
+
+def server_options() -> list[tuple[str, Any]]:
+    """How a coordinator listens: strangers may take half of the files that this process may open, not the rest."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * _MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(2 * _MOST_CONNECTIONS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    most = _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(_MOST_CONNECTIONS, soft // 2)
+    return [*SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", most)]

@@ -11,7 +11,7 @@ import grpc
 from plait.errors import MissingPartyError, TransportError
 from plait.messages import Broadcast, Parcel, Share
 from plait.transports.admission import Terms
-from plait.transports.grpc_options import CONVERSE, SERVER_OPTIONS, SERVICE, Note
+from plait.transports.grpc_options import CONVERSE, SERVICE, Note, server_options
 from plait.transports.handshake import Finished
 from plait.transports.mailbox import Answer, Item, Mailbox, PeerStanding
 from plait.transports.party_streams import PartyStreams
@@ -41,7 +41,7 @@ class Hub:
 
     def open(self, address: str, security: Security) -> int:
         """Listen; returns the port."""
-        server = grpc.server(self._threads, options=SERVER_OPTIONS)
+        server = grpc.server(self._threads, options=server_options())
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._streams.converse)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {CONVERSE: handler}),))
         try:

@@ -148,10 +148,11 @@ def _scale(size: _Size, parameters: Parameters) -> float:
     return 2.0 ** math.floor(math.log2(room / size.norm))
 
 
-def encode_gradient(gradient: Array, parameters: Parameters) -> tuple[npt.NDArray[np.int64], int]:
+def encode_gradient(gradient: Array, parameters: Parameters, inward: bool = False) -> tuple[npt.NDArray[np.int64], int]:
     """G (N,) and its exponent: the smallest power of two for which ||G||_2 < 2^gamma.
 
-    Where the gradient sums to zero, so does G.
+    Where the gradient sums to zero, so does G.  `inward`: no number becomes larger, so that a gradient at the edge of
+    what a loss with kinks can have stays within; else to the nearest, which is the same for both labels of a row.
     """
     norm = float(np.linalg.norm(gradient))
     if gradient.ndim != 1 or not math.isfinite(norm):
@@ -161,7 +162,23 @@ def encode_gradient(gradient: Array, parameters: Parameters) -> tuple[npt.NDArra
     room = 2.0**parameters.gradient_bits - math.sqrt(gradient.size) - 1
     exponent = math.ceil(math.log2(norm / room))
     scaled = np.ldexp(gradient, -exponent)
-    return _balanced(scaled, np.rint(scaled)).astype(np.int64), exponent
+    balanced = _balanced_inward(scaled) if inward else _balanced(scaled, np.rint(scaled))
+    return balanced.astype(np.int64), exponent
+
+
+def _balanced_inward(scaled: Array) -> Array:
+    """The numbers (N,) cut off towards zero, and those of the sign that prevails a little more: zero stays the sum."""
+    whole = np.trunc(scaled)
+    excess = whole.sum()
+    if abs(float(scaled.sum())) >= 0.5:
+        return whole
+    while excess != 0:  # most of the time one turn, in which some become smaller by one
+        sign, at = np.sign(excess), np.flatnonzero(whole * np.sign(excess) >= 1)
+        each = max(abs(excess) // at.size, 1.0)
+        at = at[: int(abs(excess) // each)]
+        whole[at] -= sign * np.minimum(each, np.abs(whole[at]))
+        excess = whole.sum()
+    return whole
 
 
 def _balanced(scaled: Array, whole: Array) -> Array:

@@ -46,7 +46,7 @@ class Coordinator:
     def _said(self, requests: dict[str, Broadcast]) -> dict[str, Broadcast]:
         """The requests as they travel; the vector that several parties are sent stays one array."""
         if self._shield is not None:
-            said, held = self._shield.seal(requests)
+            said, held = self._shield.seal(requests, inward=not self.task.loss.smooth)
             self._with_vector = any(r.vector is not None for r in requests.values())
             if held is not None:
                 self._state = self._side.told(self._state, held)

@@ -34,11 +34,11 @@ class CoordinatorShield:
     columns: Mapping[str, int]
     bytes: Mapping[str, int]
 
-    def seal(self, requests: Mapping[str, Broadcast]) -> tuple[dict[str, Broadcast], Array | None]:
-        """The requests as they travel, and the gradient (N,) that they hold, rounded."""
+    def seal(self, requests: Mapping[str, Broadcast], inward: bool) -> tuple[dict[str, Broadcast], Array | None]:
+        """The requests as they travel, and the gradient (N,) that they hold, rounded, `inward` for kinked losses."""
         said, held = {}, None
         for name, request in requests.items():
-            said[name], found = self.sealers[name].seal(request)
+            said[name], found = self.sealers[name].seal(request, inward)
             held = held if found is None else found
             if self.reader is not None and request.expects is not None:
                 said[name] = replace(said[name], expects=masked_form(request.expects))

@@ -46,13 +46,16 @@ class Sealer:
     def __init__(self, encryptor: GradientEncryptor) -> None:
         self._encryptor = encryptor
 
-    def seal(self, request: Broadcast) -> tuple[Broadcast, Array | None]:
-        """The same request with an encrypted gradient as its vector, and the gradient (N,) that it holds, rounded."""
+    def seal(self, request: Broadcast, inward: bool) -> tuple[Broadcast, Array | None]:
+        """The same request with an encrypted gradient as its vector, and the gradient (N,) that it holds, rounded.
+
+        inward: towards zero, for a loss with kinks; see `encode_gradient`.
+        """
         if request.vector is None:
             return request, None
         # Of the sum, not the mean: then rounding is the same for both labels of a row, and shows nothing of them.
         summed = request.vector * self._encryptor.rows
-        whole, exponent = encode_gradient(summed, self._encryptor.parameters)
+        whole, exponent = encode_gradient(summed, self._encryptor.parameters, inward)
         data = self._encryptor.encrypt(whole, exponent, request.round).encode()
         held = np.ldexp(whole.astype(np.float64), exponent) / self._encryptor.rows
         return replace(request, vector=to_words(data)), held

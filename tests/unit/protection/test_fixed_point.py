@@ -57,3 +57,18 @@ def test_tables_that_cannot_be_encoded_are_refused() -> None:
         encode_columns(np.random.default_rng(0).random((5_000_000, 1)), COUNTS)
     with pytest.raises(InputError, match="finite"):
         encode_gradient(np.array([1.0, np.nan]), REALS)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_gradient_rounded_inward_stays_within_its_bounds_and_sums_to_zero(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bound = rng.random(500) * [1, 1e-6, 1e3, 1][seed] + 1e-12
+    bound[:2] = bound.sum() if seed == 3 else bound[:2]  # two rows outweigh all others
+    g = np.where(rng.random(500) < 0.5, bound, -bound)
+    g[0] -= g.sum()
+    whole, exponent = encode_gradient(g, COUNTS, inward=True)
+    assert (np.abs(np.ldexp(whole.astype(float), exponent)) <= np.abs(g)).all()
+    assert whole.sum() == 0
+    assert np.abs(np.ldexp(whole.astype(float), exponent) - g).max() <= 2.0**-25 * np.linalg.norm(g)
+    nearest, exponent = encode_gradient(g, COUNTS)
+    assert (np.abs(np.ldexp(nearest.astype(float), exponent)) > np.abs(g)).any()

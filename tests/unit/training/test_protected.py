@@ -294,7 +294,7 @@ def test_messages_of_another_round_or_form_are_refused() -> None:
         return share
 
     shield = agree(Protection("labels"), ("a",), ROWS, InProcess({"a": answer}, None), bytes(range(32)))
-    sealed = shield.seal({"a": Broadcast(3, np.ones(ROWS))})[0]["a"]
+    sealed = shield.seal({"a": Broadcast(3, np.ones(ROWS))}, inward=False)[0]["a"]
     assert sealed.vector is not None
     np.testing.assert_allclose(party.open(agreed, sealed).vector, x.sum(axis=0), atol=1e-2)  # type: ignore[arg-type]
     for bad in (
@@ -305,3 +305,18 @@ def test_messages_of_another_round_or_form_are_refused() -> None:
     ):
         with pytest.raises(ProtocolError):
             party.open(agreed, bad)
+
+
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+def test_a_loss_with_kinks_and_row_weights_is_proved(mode: str) -> None:
+    """A gradient at the edge of what hinge can have stays within it when it is rounded, else the proof ends at 1e-6."""
+    rng = np.random.default_rng(3)
+    parts = {name: rng.normal(size=(900, 4)) for name in "abc"}
+    y = np.where(sum(table[:, 0] for table in parts.values()) + rng.logistic(size=900) > 0, 1, -1)
+    weights = rng.integers(1, 4, 900).astype(float)
+    stopping = plait.Stopping(tol=1e-7, max_rounds=60)
+    fit = plait.fit(
+        parts, y, loss="hinge", penalty=plait.L2(1e-2), protection=mode, sample_weight=weights, stopping=stopping
+    )
+    assert fit.certified
+    assert fit.gap <= 1e-7

@@ -48,13 +48,15 @@ def _install(folder: Path, wheel: Path, *options: str) -> Path:
     return python
 
 
-def _demonstrate(python: Path, folder: Path) -> None:
+def _demonstrate(python: Path, folder: Path, draws: bool = True) -> None:
+    """Run the demonstration; its picture needs the extra `plots`, and without it says so."""
     where = _run(python, "-c", "import plait; print(plait.__file__)", folder=folder).strip()
     assert Path(where).is_relative_to(python.parents[1])
     assert _run(python.with_name("plait"), "--version", folder=folder).strip() == plait.__version__
     shown = _run(python.with_name("plait"), "demo", "--output", folder / "demo", folder=folder)
     assert "log loss" in shown
-    assert (folder / "demo" / "convergence.png").exists()
+    assert (folder / "demo" / "convergence.png").exists() == draws
+    assert ("plait[plots]" in shown) != draws
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
@@ -88,7 +90,7 @@ def test_the_installed_wheel_runs_the_demonstration(built: Path, tmp_path: Path)
 def test_the_wheel_brings_all_that_it_needs(built: Path, tmp_path: Path) -> None:
     """As a user installs it: pip downloads the dependencies."""
     (wheel,) = built.glob("plait-*.whl")
-    _demonstrate(_install(tmp_path / "env", wheel), tmp_path)
+    _demonstrate(_install(tmp_path / "env", wheel), tmp_path, draws=False)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def need_types(options: Any) -> None:
 
 def need_type(what: str, value: Any, hint: Any) -> None:
     """Raise SettingError unless `value` has the type `hint`; `what` is the option's name."""
-    if not _check(hint)(value):
+    if type(value) is not hint and not _check(hint)(value):  # the usual case costs nothing
         raise SettingError(f"{what} must be {in_words(hint)}. Found {value!r}.")
 
 

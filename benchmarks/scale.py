@@ -274,16 +274,18 @@ def main() -> None:
                 work = options.keep / str(rows)
             if not work.exists():
                 make_tables(work, rows)
+            made_now: dict[str, Any] = {}
             for variant in options.variants.split(","):
                 done = train(work, variant, LIMIT if variant == "disk" else None)
-                kept.setdefault("train", {}).setdefault(str(rows), {})[variant] = done
+                made_now[variant] = done
                 print(f"{rows:>10d} {variant:8s} {done['rounds']} rounds, {done['round']:.2f} s a round, "
                       f"{done['cpu_round']:.1f} CPU s, {done['seconds']:.0f} s in all, "
                       f"{done['shop_bytes'] / 1e6:.0f} MB at the party, "
                       f"{done['coordinator_bytes'] / 1e6:.0f} MB at the coordinator", flush=True)  # fmt: skip
             if options.kills:
-                kept["train"][str(rows)]["ray, killed"] = with_kills(work, options.kills)
-            same = {json.dumps(d["weights"]) for d in kept["train"][str(rows)].values()}
+                made_now["ray, killed"] = with_kills(work, options.kills)
+            same = {json.dumps(d["weights"]) for d in made_now.values()}  # figures of earlier runs may be of other code
+            kept.setdefault("train", {}).setdefault(str(rows), {}).update(made_now)
             print(f"{rows:>10d} weights {'have the same bits' if len(same) == 1 else 'DIFFER'}")
             if options.keep is None:
                 shutil.rmtree(work)

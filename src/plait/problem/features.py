@@ -24,6 +24,8 @@ from plait.problem.row_blocks import (
 )
 
 _RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of a Gram matrix: smaller ones are rounding errors
+_MOST_PAIRS = 1 << 21  # pairs of ones in the rows of a table: 24 MiB
+_MOST_PAIRED = 1024  # columns: more than these have few pairs in common, and a Gram matrix is worth no place of its own
 GRAM_LIMIT = 4096
 """The largest side of a dense d x d (or N x N) matrix that plait forms: 128 MiB of float64."""
 
@@ -120,7 +122,30 @@ class Features:
 
     def weighted_gram(self, weights: Array | None, dtype: npt.DTypeLike = np.float64) -> Array:
         """D^T diag(weights) D, d x d; weights >= 0, None for ones."""
+        if self._pairs is not None and weights is not None:
+            half = np.asarray(self._pairs.T @ weights).reshape(self.columns, self.columns)
+            return half + np.triu(half, 1).T
         return self._summed(row_blocks.gram, () if weights is None else (weights,), None, np.dtype(dtype).name)
+
+    @cached_property
+    def _pairs(self) -> Any:
+        """For ones in few places of a row: which pairs of columns each row has, CSR (N, d d); None for other tables.
+
+        Then every weighted Gram matrix is one product, of which the terms and their order are the same as without.
+        """
+        if not (self.sparse and self._whole and self.matrix.nnz and self.matrix.has_canonical_format):
+            return None
+        each = np.diff(self.matrix.indptr).astype(np.int64)
+        count = int(each @ (each + 1)) // 2
+        if count > _MOST_PAIRS or self.columns > _MOST_PAIRED or not row_blocks.few_pairs(self.matrix):
+            return None
+        column = self.matrix.indices.astype(np.int32)
+        after = np.repeat(self.matrix.indptr[1:], each) - np.arange(column.size)  # from a non-zero to its row's end
+        first = np.repeat(np.arange(column.size), after)
+        second = first + np.arange(count) - np.repeat(np.cumsum(after) - after, after)
+        ends = np.concatenate([[0], np.cumsum(each * (each + 1) // 2)])
+        shape = (self.rows, self.columns**2)
+        return sp.csr_matrix((np.ones(count), column[first] * self.columns + column[second], ends), shape=shape)
 
     def scaled_rows(self, rows: npt.NDArray[np.intp], factors: Array, dtype: npt.DTypeLike) -> Array:
         """diag(factors) D_r for some rows r, dense."""

@@ -23,6 +23,7 @@ _MOST_NUMBERS = 1 << 24  # numbers in a block, however wide the matrix is: 128 M
 _MOST_GROUPS = 64  # sums of blocks that are made side by side: more than most machines have cores
 _CROWDED = 0.06
 """From this share of non-zeros on, a Gram matrix is formed faster from dense rows."""
+_PAIR = 20  # terms of a dense product that take as long as one pair of non-zeros
 
 T = TypeVar("T")
 Blocks = Sequence[tuple[slice, Any]]
@@ -166,9 +167,16 @@ def gram(blocks: Blocks, vectors: Sequence[Array], columns: Any, dtype: str) -> 
     return np.asarray(total)
 
 
+def few_pairs(block: Any) -> bool:
+    """Whether a CSR block has so few non-zeros in a row, all of them ones, that its Gram matrix is a sum over pairs."""
+    each = np.diff(block.indptr)
+    few = _PAIR * float(each @ each) <= block.shape[0] * block.shape[1] ** 2
+    return few and bool((block.data == 1).all())
+
+
 def _gram(block: Any, weights: Array | None, dtype: np.dtype[Any]) -> Array:
     if sp.issparse(block):
-        if block.nnz < _CROWDED * block.shape[0] * block.shape[1]:
+        if block.nnz < _CROWDED * block.shape[0] * block.shape[1] or few_pairs(block):
             return np.asarray((block.T @ (block if weights is None else scale_rows(block, weights))).toarray())
         dense = (block.astype(dtype) if weights is None else scale_rows(block, np.sqrt(weights), dtype)).toarray()
     elif weights is None:

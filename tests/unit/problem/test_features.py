@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from plait.problem import row_blocks
 from plait.problem.features import Features
 
 
@@ -41,3 +42,24 @@ def test_scaled_rows(kind: object) -> None:
     features = Features(kind(x))  # type: ignore[operator]
     np.testing.assert_allclose(features.scaled_rows(rows, factors, np.float64), factors[:, None] * x[rows])
     np.testing.assert_array_equal(features.forward(np.eye(4)), x)
+
+
+@pytest.mark.parametrize("unsorted", [False, True])
+def test_the_gram_of_indicators_has_the_same_bits_from_pairs_and_from_blocks(unsorted: bool) -> None:
+    rng = np.random.default_rng(5)
+    columns = np.stack([j * 6 + rng.integers(0, 6, 3000) for j in range(4)], axis=1)
+    x = sp.csr_matrix((np.ones(12000), columns.ravel(), np.arange(0, 12001, 4)), shape=(3000, 24))
+    if unsorted:
+        x = sp.csr_matrix((x.data, columns[:, ::-1].ravel(), x.indptr), shape=x.shape)
+    features, weights = Features(x), rng.random(3000)
+    assert (features._pairs is None) == unsorted
+    found = features.weighted_gram(weights)
+    np.testing.assert_allclose(found, x.toarray().T @ (weights[:, None] * x.toarray()), rtol=1e-12)
+    np.testing.assert_array_equal(found, features._summed(row_blocks.gram, (weights,), None, "float64"))
+
+
+def test_other_sparse_tables_have_no_pairs() -> None:
+    rng = np.random.default_rng(6)
+    ones = rng.random((500, 8))
+    for x in (ones < 0.9, np.where(ones < 0.1, 2.0, 0.0), np.zeros((500, 8))):
+        assert Features(sp.csr_matrix(x.astype(float)))._pairs is None

@@ -63,8 +63,10 @@ def reach(penalty: Penalty, v: Array) -> float:
     """The largest t in [0, 1] for which penalty*(t v) is finite."""
     if penalty.ridge > 0 or np.isfinite(penalty.norm_bound):
         return 1.0
-    low, high = penalty.bounds(v.size)
-    slope = np.where(np.where(v > 0, np.isposinf(high), np.isneginf(low)), np.abs(v), 0.0)
+    slope = np.abs(v)
+    if penalty.feasible is not None:
+        low, high = penalty.bounds(v.size)
+        slope = np.where(np.where(v > 0, np.isposinf(high), np.isneginf(low)), slope, 0.0)
     if penalty.grouped is None:
         over = slope > penalty.l1
         return float(np.min(_WITHIN * penalty.l1 / slope[over], initial=1.0))
@@ -133,6 +135,9 @@ def _of_groups(penalty: Penalty, groups: Groups, v: Array, radius: Array | None)
 
 def _of_each(penalty: Penalty, v: Array, radius: Array | None) -> float:
     """A sum over single weights:  sup over low <= x <= high of  v x - l1 |x| - ridge x^2 / 2."""
+    if penalty.ridge == 0 and penalty.feasible is None:
+        over = np.maximum(np.abs(v) - penalty.l1, 0.0)
+        return (np.inf if over.any() else 0.0) if radius is None else float(over @ radius)
     low, high = penalty.bounds(v.size)
     if radius is not None:
         # Of a box that lies beyond the radius the nearest end is left.

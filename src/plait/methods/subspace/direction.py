@@ -14,7 +14,7 @@ import numpy as np
 from plait._types import Array
 from plait.methods.admm.x_update import conjugate_gradients
 from plait.methods.subspace.curvature import Curvature
-from plait.methods.subspace.kinked_step import curved, kinked_step
+from plait.methods.subspace.kinked_step import Curved, kinked_step
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 
@@ -146,7 +146,7 @@ def proximal_step(features: Features, penalty: Penalty, x: Array, pull: Array, w
         square = weighted @ others.moves.T
         inverse = _filtered_inverse(square, _scale(square))
         cross = features.adjoint(weighted.T)
-    return kinked_step(penalty, x, pull, curved(features, w, cross, inverse))
+    return kinked_step(penalty, x, pull, Curved(features, w, cross, inverse))
 
 
 def _scale(square: Array) -> Array:
@@ -160,6 +160,8 @@ def _filtered_inverse(matrix: Array, scale: Array) -> Array:
     What has no scale takes no part: cancellation leaves such entries where there are no other parties.
     """
     scale = np.where(scale > 0, scale, np.inf)
-    values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
-    v = vectors[:, values > SINGULAR]
-    return (v / values[values > SINGULAR]) @ v.T / np.outer(scale, scale)
+    unit = scale[:, None] * scale
+    values, vectors = np.linalg.eigh(matrix / unit)
+    clear = values > SINGULAR
+    v = vectors[:, clear]
+    return np.asarray((v / values[clear]) @ v.T / unit)

@@ -6,7 +6,7 @@ all is made.  The blocks depend on the number of rows and of vectors alone, and 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from plait._types import Array
 from plait.problem.row_blocks import row_slices, vector_slices
 
 T = TypeVar("T")
+_CACHED = 1 << 17  # numbers: 1 MiB as float64
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Images:
 
     def dot(self, vector: Array) -> Array:
         """V v (k,) for a vector v (N,)."""
+        if self._short:
+            return np.asarray(self.matrix @ vector)
         return self.summed(lambda block, rows: np.asarray(block @ vector[rows]))
 
     def combined(self, c: Array) -> Array:
@@ -93,7 +96,7 @@ class Images:
     def summed(self, work: Callable[[Array, slice], Array]) -> Array:
         """The sum of what `work` gives for blocks (k, n) of V and their rows."""
         if self._short or not self.vectors:
-            return work(self.matrix, slice(0, self.rows))
+            return reduce(np.add, (work(self.matrix[:, rows], rows) for rows in _in_cache(self.rows, len(self))))
         return reduce(np.add, self._by_blocks(lambda rows: work(self._block(rows), rows)))
 
     def part(self, first: int, last: int) -> "Images":
@@ -104,6 +107,13 @@ class Images:
         found = Images(tuple(block), self.rows, self.workspace)
         found.__dict__["matrix"] = block  # as if it had been asked for: no copy
         return found
+
+
+@lru_cache(maxsize=256)  # shapes: those of a few runs
+def _in_cache(rows: int, count: int) -> tuple[slice, ...]:
+    """Parts of short vectors, of which so many together stay in a core's own cache."""
+    parts = max(1, round(rows * count / _CACHED))
+    return tuple(slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts))
 
 
 def largest(vector: Array) -> float:

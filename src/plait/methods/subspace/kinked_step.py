@@ -10,6 +10,7 @@ those that violate the conditions of optimality most.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,51 +47,75 @@ class Separable:
     ridge: float
     low: Array
     high: Array
+    bounded: bool
+    """Whether any weight has a wall."""
 
     @staticmethod
     def of(penalty: Penalty, width: int) -> "Separable":
         """The numbers of a separable, convex penalty."""
-        return Separable(penalty.l1, penalty.ridge, *penalty.bounds(width))
+        return Separable(penalty.l1, penalty.ridge, *penalty.bounds(width), penalty.feasible is not None)
 
     def only(self, on: Indices) -> "Separable":
         """Of some of the weights."""
-        return Separable(self.l1, self.ridge, self.low[on], self.high[on])
+        return Separable(self.l1, self.ridge, self.low[on], self.high[on], self.bounded)
 
     def shrunk(self, t: Array, units: Array) -> Array:
         """The proximal map with step 1 / units, of all but the ridge."""
-        return np.clip(np.sign(t) * np.maximum(np.abs(t) - self.l1 / units, 0.0), self.low, self.high)
+        shrunk = np.sign(t) * np.maximum(np.abs(t) - self.l1 / units, 0.0)
+        return np.clip(shrunk, self.low, self.high) if self.bounded else shrunk
 
     def at_rest(self, x: Array) -> Mask:
         """Which weights lie on a kink or at a wall."""
+        if not self.bounded:
+            return x == 0 if self.l1 > 0 else np.zeros(x.size, dtype=bool)
         walls: Mask = (x <= self.low) | (x >= self.high)
         return walls | (x == 0) if self.l1 > 0 else walls
 
 
 @dataclass(frozen=True)
 class Curved:
-    """H as a product, its diagonal (d,), and its part at a few columns."""
+    """H = D^T W D - cross inverse cross^T + lift;  w (N,), cross (d, k), inverse (k, k)."""
 
-    apply: Callable[[Array], Array]
-    diagonal: Array
-    block: Callable[[Indices], Array]
+    features: Features
+    w: Array
+    cross: Array
+    inverse: Array
 
+    @cached_property
+    def squares(self) -> Array:
+        """The diagonal of D^T W D, (d,)."""
+        return self.features.weighted_column_squares(self.w)
 
-def curved(features: Features, w: Array, cross: Array, inverse: Array) -> Curved:
-    """H = D^T W D - cross inverse cross^T + lift, cross (d, k), inverse (k, k)."""
-    squares = features.weighted_column_squares(w)
-    lift = _LIFT * np.where(squares > 0, squares, 1.0)
+    @property
+    def diagonal(self) -> Array:
+        lift = _lift(self.squares)
+        return np.maximum(self.squares - np.einsum("dk,kl,dl->d", self.cross, self.inverse, self.cross) + lift, lift)
 
-    def apply(v: Array) -> Array:
-        return features.adjoint(w * features.forward(v)) - cross @ (inverse @ (cross.T @ v)) + lift * v
+    def apply(self, v: Array) -> Array:
+        """H v."""
+        pulled = self.features.adjoint(self.w * self.features.forward(v))
+        return pulled - self.cross @ (self.inverse @ (self.cross.T @ v)) + _lift(self.squares) * v
 
-    def block(on: Indices) -> Array:
-        gram = features.weighted_gram(w) if on.size == features.columns else features.gram_of(on, w)
-        gram = gram - cross[on] @ inverse @ cross[on].T
-        gram[np.diag_indices(on.size)] += lift[on]
+    def whole(self) -> Array:
+        """H as a matrix (d, d)."""
+        return self._less(self.features.weighted_gram(self.w), self.cross)
+
+    def block(self, on: Indices) -> Array:
+        """Its part at a few columns."""
+        return self._less(self.features.gram_of(on, self.w), self.cross[on])
+
+    def _less(self, gram: Array, cross: Array) -> Array:
+        """A Gram matrix of columns, less what the others' moves can do, and lifted."""
+        lift = _lift(gram.diagonal())
+        if cross.shape[1]:
+            gram = gram - cross @ self.inverse @ cross.T
+        gram.flat[:: len(gram) + 1] += lift
         return _positive(gram)
 
-    diagonal = squares - np.einsum("dk,kl,dl->d", cross, inverse, cross) + lift
-    return Curved(apply, np.maximum(diagonal, lift), block)
+
+def _lift(squares: Array) -> Array:
+    """The proximal term of columns with this curvature."""
+    return _LIFT * np.where(squares > 0, squares, 1.0)
 
 
 def _positive(q: Array) -> Array:
@@ -106,13 +131,12 @@ def _positive(q: Array) -> Array:
 
 def kinked_step(penalty: Penalty, x: Array, gradient: Array, h: Curved) -> Array:
     """y (d,), for a convex penalty."""
-    every = np.arange(x.size)
     if penalty.grouped is not None:
-        q = h.block(every)
+        q = h.whole()
         return _general(penalty, q, q @ x - gradient, x)
     rule = Separable.of(penalty, x.size)
     if x.size <= _WIDE:
-        q = h.block(every)
+        q = h.whole()
         linear = q @ x - gradient
         return _within(penalty.norm_bound, rule, linear, lambda rule, near: _exact(rule, q, linear, near), x)
     if np.isinf(penalty.norm_bound):
@@ -177,28 +201,30 @@ def _largest(violation: Array, kept: Mask, room: int) -> Indices:
 
 def _exact(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
     """argmin of  y^T Q y / 2 - linear^T y + penalty(y),  Q (d, d) positive definite."""
-    q = q.copy()
-    q[np.diag_indices_from(q)] += rule.ridge
+    if rule.ridge:
+        q = q.copy()
+        q.flat[:: len(q) + 1] += rule.ridge
     y = settle(rule, q, linear, start)
     return descend(rule, q, linear, swept(rule, q, linear, start)) if y is None else y
 
 
 def settle(rule: Separable, q: Array, linear: Array, start: Array) -> Array | None:
     """The minimiser by guesses of what rests where; None where the guesses do not settle.  Q includes the ridge."""
-    units = np.diag(q)
+    units = q.diagonal()
     y, last = start, b""
     for _ in range(_GUESSES):
         target = rule.shrunk(y - (q @ y - linear) / units, units)
         rest = rule.at_rest(target)
         sign = np.sign(target) if rule.l1 > 0 else np.zeros_like(target)
-        guess = np.where(rest, target, np.inf).tobytes() + sign.tobytes()
+        guess = sign.tobytes() + (np.where(rest, target, np.inf).tobytes() if rule.bounded else b"")
         if guess == last:
             return y
         last = guess
-        y = np.where(rest, target, 0.0)
+        y = np.where(rest, target, 0.0) if rule.bounded else np.zeros_like(target)
         free = np.flatnonzero(~rest)
         if free.size:
-            y[free] = _solve(q[np.ix_(free, free)], linear[free] - rule.l1 * sign[free] - q[free] @ y)
+            rhs = linear[free] - rule.l1 * sign[free]
+            y[free] = _solve(q[free[:, None], free], rhs - q[free] @ y if rule.bounded else rhs)
     return None
 
 

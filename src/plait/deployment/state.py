@@ -20,7 +20,7 @@ from blake3 import blake3
 from plait.errors import StorageError
 
 CACHE = {"cache": True}
-_MAGIC, _VERSION = b"PLTS", 2  # version 1 named classes by modules that have moved since
+_MAGIC, _VERSION = b"PLTS", 3  # versions 1 and 2 named classes by modules that have moved since
 _HEADING = _MAGIC + bytes([_VERSION])
 _SIZE = struct.Struct("<Q")
 _KINDS = "fiub"

@@ -21,7 +21,7 @@ from plait._names import LONGEST_TEXT, check_party, check_run, is_hex, is_run, p
 from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
 PHASES = ("fit", "align", "predict", "serve", "check")

@@ -42,9 +42,9 @@ def test_start_state_of_the_default_method_can_be_stored() -> None:
     "data",
     [
         b"",
-        b"PLTS\x02",
-        b"PLTS\x02" + (2).to_bytes(8, "little") + b"{}",
-        b"PLTS\x02" + (20).to_bytes(8, "little") + b'{"class":"os:system"}',
+        b"PLTS\x03",
+        b"PLTS\x03" + (2).to_bytes(8, "little") + b"{}",
+        b"PLTS\x03" + (20).to_bytes(8, "little") + b'{"class":"os:system"}',
     ],
 )
 def test_damaged_or_foreign_states_are_refused(data: bytes) -> None:
@@ -55,7 +55,7 @@ def test_damaged_or_foreign_states_are_refused(data: bytes) -> None:
 def test_state_names_no_class_outside_the_package() -> None:
     outline = json.dumps({"class": "subprocess:Popen", "fields": {"args": "true"}}).encode()
     with pytest.raises(StorageError, match="only states and messages of plait"):
-        state.decode(b"PLTS\x02" + len(outline).to_bytes(8, "little") + outline)
+        state.decode(b"PLTS\x03" + len(outline).to_bytes(8, "little") + outline)
 
 
 @dataclass(frozen=True)

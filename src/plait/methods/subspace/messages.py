@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait._types import Array
+from plait.messages import NO_BOUND
 
 GRADIENT, QUESTION, DIRECTION = 0.0, 1.0, 2.0
 """What a broadcast of a running method brings: `StepProposal.asks`."""
@@ -154,26 +155,28 @@ class Answer:
 
     fraction, scale   how much of the step stays within bounds, and the factor that leads back into a ball
     penalty           at x + fraction * step, scaled
+    left              by how much a better rounding of kinks may still lower it along the span; NO_BOUND: not known
     model             the parabola for the penalty, seen from there
     """
 
     fraction: float
     scale: float
     penalty: float
+    left: float
     model: Model
 
     def pack(self) -> Array:
-        return np.concatenate([[self.fraction, self.scale, self.penalty], self.model.pack()])
+        return np.concatenate([[self.fraction, self.scale, self.penalty, self.left], self.model.pack()])
 
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Answer":
-        fraction, scale, penalty = (float(s) for s in scalars[:3])
-        return Answer(fraction, scale, penalty, Model.unpack(scalars[3:], basis))
+        fraction, scale, penalty, left = scalars[:4].tolist()
+        return Answer(fraction, scale, penalty, left, Model.unpack(scalars[4:], basis))
 
     @staticmethod
     def size(basis: int) -> int:
         """How many numbers it takes."""
-        return 3 + Model.size(basis)
+        return 4 + Model.size(basis)
 
 
 def add_answers(answers: Sequence[Answer]) -> Answer:
@@ -184,6 +187,7 @@ def add_answers(answers: Sequence[Answer]) -> Answer:
             min(total.fraction, other.fraction),
             min(total.scale, other.scale),
             total.penalty + other.penalty,
+            min(total.left + other.left, NO_BOUND),
             total.model + other.model,
         )
     return total

@@ -11,7 +11,7 @@ from plait.methods.subspace.checks import check_order, check_proposal, check_que
 from plait.methods.subspace.direction import last, proximal_step
 from plait.methods.subspace.least_norm import asks_any_vector
 from plait.methods.subspace.messages import DIRECTION, QUESTION, Answer, StepProposal
-from plait.methods.subspace.party_report import Reporter
+from plait.methods.subspace.party_report import PartyReporter
 from plait.methods.subspace.party_state import SubspacePartyState, grown
 from plait.methods.subspace.penalty_span import Basis, answer, described
 
@@ -37,7 +37,7 @@ class SubspaceParty(PartySide):
         unpenalised = block.penalty.quadratic and block.penalty.ridge <= _INVISIBLE * float(squares.max(initial=0.0))
         self.free = unpenalised and self.sight.shows_moves and asks_any_vector(block.loss)
         """Whether several weights may be equally good, of which the coordinator may look for the least."""
-        self.reporter = Reporter(block, self.sizes, self.free)
+        self.reporter = PartyReporter(block, self.sizes, self.free)
 
     def start(self) -> SubspacePartyState:
         return SubspacePartyState.start(self.block.features.rows, self.block.features.columns, self.keeps)
@@ -123,7 +123,7 @@ class SubspaceParty(PartySide):
         penalty, basis = self.block.penalty, self._basis(state)
         if penalty.smooth:  # asked together with others, because of their kinks
             model, _ = described(penalty, basis, np.zeros_like(state.x))
-            return state, Answer(1.0, 1.0, model.value(c), model)
+            return state, Answer(1.0, 1.0, model.value(c), 0.0, model)
         assert state.pull is not None
         assert state.rounding is not None
         reply, rounding = answer(penalty, basis, c, state.pull, state.rounding)

@@ -13,7 +13,7 @@ from plait.problem.conjugates import conjugate, reach
 _SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
 
 
-class Reporter:
+class PartyReporter:
     """Describes a party's state in a few numbers, none of which is a weight."""
 
     def __init__(self, block: Block, sizes: Array, free: bool) -> None:

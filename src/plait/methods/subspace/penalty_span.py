@@ -8,21 +8,22 @@ Newton's method needs; the coordinator adds those of all parties to the loss's a
 with its true penalty there and with the next parabola, in which kinks are rounded off less.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from plait._replace import replace
 from plait._types import Array
-from plait.methods.subspace.cones import Cone, Norms, RoundWall, Walls
+from plait.methods.subspace.cones import Norms, RoundBend, RoundWall
+from plait.methods.subspace.linear_cones import Kinks, Walls
 from plait.methods.subspace.messages import Answer, Model
 from plait.problem.penalties import Penalty
 
-_ROUNDED = 0.3  # of a weight's reach: how much kinks are rounded off at first
-_LESS = 0.1  # of how much they are, at the next question, if the last step could be taken whole
+Cone = Kinks | Walls | Norms | RoundWall
+_ROUNDED = 0.1  # of a weight's reach: how much kinks are rounded off at first
+_LESS = 0.03  # of how much they are, at the next question, if the last step could be taken whole
 _LEAST_ROUNDED = 1e-9  # of a weight's reach: sharper kinks would only spoil the arithmetic
 _LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
 _CLOSEST = 1e-5  # of a weight, or of a radius: closer to its kink rounding would show
@@ -30,6 +31,8 @@ _NEAR = 0.99  # of the way to the surface of a cone: a point goes no further in 
 _BLOCKED, _FURTHER, _WIDER = 0.1, 3.0, 100.0
 """Where less than this part of a step can be taken, and it leads so many times further than kinks are rounded off, they
 are rounded off more, by at most so many times: the span leads further than the newest direction alone."""
+_LEAST_PRESS = 1e-100  # a slope whose square is a number
+_LEAST_PART = 1e-6  # of a step: less counts as this much
 _INSIDE = 1 - 1e-3  # of the steepest slope: the first multiplier of a weight at rest
 _BEYOND = 1e-8  # of its reach: a weight may end so little beyond a wall, until the model is closed
 _CANCELLED = 1e-14  # of the sum of its parts: what rounding leaves of a weight that is zero
@@ -60,23 +63,37 @@ class Basis:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far the interior point method has come in a round: the cones, and the target of the next step."""
+    """How far the interior point method has come in a round: the cones, aimed at the target of the next step."""
 
     cones: tuple[Cone, ...]
-    target: float
     wider: float = 1.0
     """By how many times kinks are rounded off more than the reach of the newest direction asks for."""
     part: float = 1.0
-    """How much of its last step the method could take."""
+    """How much of its last step the method could take, on average over kinks and walls."""
 
     def answered(self, u: Array) -> "Rounding":
-        """After a step to u: Newton's points, kept inside, and a lower target."""
-        moves = [cone.newton(u, self.target) for cone in self.cones]
-        part = min(1.0, _NEAR * min(move.room for move in moves))
-        cones = tuple(move.taken(part) for move in moves)
-        left = float(np.mean(np.concatenate([cone.gap for cone in cones])))
-        sigma = max(_LESS, (1 - part) ** 2)
-        return replace(self, cones=cones, target=max(sigma * left, _LEAST_ROUNDED), part=part)
+        """After a step to u: Newton's points, kept inside, and a lower target.
+
+        Each kink and wall goes as far as it can on its own.  With a ball, which holds all weights together, all of
+        them go equally far.
+        """
+        changes: list[Any] = [cone.change(u) for cone in self.cones]
+        rooms = [cone.room(change) for cone, change in zip(self.cones, changes, strict=True)]
+        parts = [np.minimum(1.0, _NEAR * room) for room in rooms]
+        if any(isinstance(cone, RoundWall) for cone in self.cones):
+            smallest = min(float(part.min()) for part in parts)
+            parts = [np.full(part.size, smallest) for part in parts]
+        cones = [cone.stepped(change, part) for cone, change, part in zip(self.cones, changes, parts, strict=True)]
+        count = sum(part.size for part in parts)
+        taken = sum(float(part.sum()) for part in parts) / count
+        left = sum(float((cone.gaps / cone.unit).sum()) for cone in cones) / count
+        target = max(max(_LESS, (1 - taken) ** 2) * left, _LEAST_ROUNDED)
+        return Rounding(tuple(cone.aimed(target) for cone in cones), self.wider, taken)
+
+    @property
+    def left(self) -> float:
+        """By how much the penalty may still fall along the span, with the loss's slopes where they are; roughly."""
+        return sum(float(cone.gaps.sum()) for cone in self.cones) / max(self.part, _LEAST_PART)
 
 
 def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> Rounding:
@@ -85,41 +102,51 @@ def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> 
     cones: list[Cone] = []
     force = pull + penalty.ridge * y
     left = -force
-    for a, member in _norms(penalty, d):
-        norms = _norms_at(a, member, y, left, reach)
+    if penalty.l1 > 0:
+        kinks, held = _kinks_at(penalty.l1, y, left, reach)
+        cones.append(kinks)
+        left = left - held
+    if penalty.grouped is not None:
+        norms = _norms_at(penalty.grouped.weight, penalty.grouped.member, y, left, reach)
         cones.append(norms)
         left = left - norms.s
     steep = float((np.abs(force) / basis.sizes).max(initial=0.0)) * basis.sizes + penalty.l1
     for wall, side in zip(penalty.bounds(d), (1.0, -1.0), strict=True):
         if np.isfinite(wall).any():
-            cones.append(_walls_at(wall, side, y, left, np.maximum(steep, 1e-100), reach))
+            cones.append(_walls_at(wall, side, y, left, np.maximum(steep, _LEAST_PRESS), reach))
     if np.isfinite(penalty.norm_bound):
         reached = float(np.linalg.norm(reach)) / np.sqrt(d)
-        cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), 1e-100), reached))
-    return Rounding(tuple(cones), _ROUNDED, wider)
+        cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), _LEAST_PRESS), reached))
+    return Rounding(tuple(cones), wider)
 
 
-def _norms(penalty: Penalty, d: int) -> Iterator[tuple[Array, npt.NDArray[np.intp] | None]]:
-    """The strengths of the norms of single weights and of groups, and who is in which group."""
-    if penalty.l1 > 0:
-        yield np.full(d, penalty.l1), None
-    groups = penalty.grouped
-    if groups is not None:
-        yield groups.weight, groups.member
+def _kinks_at(l1: float, y: Array, left: Array, reach: Array) -> tuple[Kinks, Array]:
+    """Kinks of single weights at y, and their slopes (d,): of those at rest, what is left (d,) to hold."""
+    n = np.abs(y)
+    near = np.maximum(reach, _CLOSEST * n)
+    s = np.where(n > 0, np.sign(y) * _rounded_slope(l1, n, 2 * _ROUNDED * l1 * near), _held(left, np.abs(left), l1))
+    return Kinks.at(np.full(y.size, l1), l1 * near, s, 2 * _ROUNDED * l1 * near, _ROUNDED), s
 
 
-def _norms_at(a: Array, member: npt.NDArray[np.intp] | None, y: Array, left: Array, reach: Array) -> Norms:
-    """Norms at y: on one side their slope, rounded off; of those at rest, what is left (d,) to hold."""
-    frame = Norms(a, a, member, y, a, y)
+def _norms_at(a: Array, member: npt.NDArray[np.intp], y: Array, left: Array, reach: Array) -> Norms:
+    """Norms of groups at y: on one side their slope, rounded off; of those at rest, what is left (d,) to hold."""
+    frame = Norms(a, a, member, y, a, y, _ROUNDED)
     n = np.sqrt(frame.sums(y * y))
     near = np.maximum(np.sqrt(frame.sums(reach**2) / frame.sums(np.ones_like(y))), _CLOSEST * n)
     mu = 2 * _ROUNDED * a * near
-    safe = np.where(n > 0, n, 1.0)
-    size = (np.sqrt(mu**2 + (2 * a * n) ** 2) - mu) / (2 * safe)
-    held = np.sqrt(frame.sums(left * left))
-    hold = np.minimum(1.0, _INSIDE * a / np.where(held > 0, held, 1.0))
-    s = np.where(frame.each(n) > 0, y * frame.each(size / safe), left * frame.each(hold))
-    return Norms.at(a, a * near, member, s, mu)
+    along = frame.each(_rounded_slope(a, n, mu) / np.where(n > 0, n, 1.0))
+    held = _held(left, frame.each(np.sqrt(frame.sums(left * left))), frame.each(a))
+    return Norms.at(a, a * near, member, np.where(frame.each(n) > 0, y * along, held), mu, _ROUNDED)
+
+
+def _rounded_slope(a: float | Array, n: Array, mu: Array) -> Array:
+    """The size of the slope of norms n > 0, rounded off by mu."""
+    return np.asarray((np.sqrt(mu**2 + (2 * a * n) ** 2) - mu) / (2 * np.where(n > 0, n, 1.0)))
+
+
+def _held(left: Array, size: Array, a: float | Array) -> Array:
+    """What kinks of strength a can hold of a slope that is left (d,), of this size."""
+    return np.asarray(left * np.minimum(1.0, _INSIDE * a / np.where(size > 0, size, 1.0)))
 
 
 def _walls_at(wall: Array, side: float, y: Array, left: Array, steep: Array, reach: Array) -> Walls:
@@ -129,27 +156,28 @@ def _walls_at(wall: Array, side: float, y: Array, left: Array, steep: Array, rea
     far = np.maximum(side * (y - wall)[on], _ROUNDED * near)
     unit = steep[on] * near
     pressed = np.maximum(-side * left[on], 0.0) * (far <= _ROUNDED * near)
-    return Walls(y.size, on, wall[on], side, unit, far, np.maximum(_ROUNDED * unit / far, pressed))
+    points = np.array([far, np.maximum(_ROUNDED * unit / far, pressed)])
+    return Walls(y.size, on, wall[on], side, points, unit, _ROUNDED)
 
 
 def _round_wall_at(radius: float, y: Array, press: float, reach: float) -> RoundWall:
     """A ball at y (d,), from a point that lies inside by the reach."""
     near = min(max(_ROUNDED * reach, _CLOSEST * radius), radius / 2)
     size = max(float(np.linalg.norm(y)), 1e-300)
-    return RoundWall.at(radius, press * near / _ROUNDED, y * min(1.0, (radius - near) / size), press * near)
+    return RoundWall.at(radius, press * near / _ROUNDED, y * min(1.0, (radius - near) / size), press * near, _ROUNDED)
 
 
 def modelled(penalty: Penalty, basis: Basis, u: Array, rounding: Rounding) -> Model:
     """The parabola in c for Newton's method, and the penalty at u (d,)."""
-    rows, ridge, away = basis.rows, penalty.ridge, basis.x - u
-    slope, turned, k = ridge * u, ridge * away, ridge * (rows @ rows.T)
-    for cone in rounding.cones:
-        p = cone.parabola(rounding.target)
-        slope = slope + p.h + p.bent(u)
-        turned = turned + p.bent(away)
-        k = k + p.gram(rows)
-    value = penalty.value(u) + float(slope @ away) + float(turned @ away) / 2
-    return Model(value, rows @ (slope + turned), k)
+    x, rows, away, both = basis.x, basis.rows, basis.x - u, basis.x + u
+    bends = [cone.bend for cone in rounding.cones]
+    h = bends[0].h if len(bends) == 1 else sum(bend.h for bend in bends)
+    weight = sum((bend.weight for bend in bends), start=penalty.ridge)
+    k, slope, turned = (rows * weight) @ rows.T, h + weight * x, weight * both
+    for bend in bends:
+        if isinstance(bend, RoundBend):
+            k, slope, turned = k + bend.gram(rows), slope + bend.turned(x), turned + bend.turned(both)
+    return Model(penalty.value(u) + float(away @ (h + turned / 2)), rows @ slope, k)
 
 
 def described(penalty: Penalty, basis: Basis, pull: Array) -> tuple[Model, Rounding | None]:
@@ -174,6 +202,8 @@ class Landing:
 def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
     """As much of the step c as stays within bounds, up to rounding."""
     u = basis.point(c)
+    if penalty.feasible is None:
+        return Landing(1.0, 1.0, u)
     low, high = penalty.bounds(u.size)
     slack = _BEYOND * basis.reach + _CANCELLED * (np.abs(c) @ np.abs(basis.rows) + np.abs(basis.x))
     nearest = np.clip(u, low, high)
@@ -191,10 +221,13 @@ def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Roun
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
     end, u = landed(penalty, basis, c), basis.point(c)
     wider, rounding = rounding.wider, rounding.answered(u)
-    far = float((np.abs(u - basis.y) / basis.reach).max(initial=0.0))
-    if rounding.part < _BLOCKED and far > _FURTHER * wider:
-        rounding = started(penalty, basis, pull, min(far, _WIDER * wider))
-    return Answer(end.fraction, end.scale, penalty.value(end.point), modelled(penalty, basis, u, rounding)), rounding
+    left = rounding.left
+    if rounding.part < _BLOCKED:
+        far = float((np.abs(u - basis.y) / basis.reach).max(initial=0.0))
+        if far > _FURTHER * wider:
+            rounding = started(penalty, basis, pull, min(far, _WIDER * wider))
+    model = modelled(penalty, basis, u, rounding)
+    return Answer(end.fraction, end.scale, penalty.value(end.point), left, model), rounding
 
 
 __all__ = ["Basis", "Rounding", "answer", "described", "landed"]

@@ -27,10 +27,11 @@ from plait.methods.subspace.valley import Valley
 from plait.problem.row_blocks import vector_by_parts
 
 QUESTIONS = 16  # in a round; each costs a latency, and most rounds need five to eight
-LEAST = 5  # questions: before that kinks are rounded off too much to tell what a step is worth
+LEAST = 10  # questions: after them what is still rounded off at kinks no longer keeps a round from its end
 _ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
 _TRUST = 0.01  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
 _MORE = 0.05  # of what has been gained: what another question must promise
+_LEFT = 0.01  # of what has been gained: what a better rounding of kinks may still add at the end of a round
 _POOR = 0.1  # of what was promised first: below it parties are told not to count on the others in the next round
 _WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests exactly; costs 0.25 % of the gain
 
@@ -100,6 +101,8 @@ class Spans:
     promised: float = np.inf
     """The decrease that the first models promised."""
     questions: int = 0
+    left: float = np.inf
+    """By how much a better rounding of kinks may still lower the penalties of the last step."""
     done: bool = False
 
     @staticmethod
@@ -157,9 +160,9 @@ class Spans:
         now = replace(self, valley=valley)._asking(c)
         if now.questions == 0:
             return replace(now, promised=max(promise, 0.0))._with_ends(task)
-        if now.questions == QUESTIONS or (
-            now.questions >= LEAST and promise <= (1 + _MORE) * (now.origin - now.best.value)
-        ):
+        gained = now.origin - now.best.value
+        enough = now.left <= _LEFT * gained or now.questions >= LEAST
+        if now.questions == QUESTIONS or (enough and promise <= (1 + _MORE) * gained):
             return now._ended(task)
         return now
 
@@ -214,7 +217,8 @@ class Spans:
             penalty += answer.penalty
             known &= not sums or (answer.fraction == 1 and answer.scale == 1)
             spans.append(replace(span, model=answer.model))
-        now = replace(self, spans=tuple(spans), questions=self.questions + 1)
+        left = sum(answer.left for answer in answers if answer is not None)
+        now = replace(self, spans=tuple(spans), questions=self.questions + 1, left=left)
         if not known:
             return now
         if all(a is None or (a.fraction == 1 and a.scale == 1) for a in answers):

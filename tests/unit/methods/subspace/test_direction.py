@@ -6,7 +6,7 @@ import pytest
 import plait
 from plait.methods.subspace.curvature import Curvature
 from plait.methods.subspace.direction import Others, newton_direction, with_constant
-from plait.methods.subspace.kinked_step import curved, kinked_step
+from plait.methods.subspace.kinked_step import Curved, kinked_step
 from plait.problem.features import Features
 
 ROWS, RIDGE = 400, 1e-4
@@ -85,7 +85,7 @@ def test_a_curvature_that_rounding_made_negative_gives_a_finite_step(penalty: pl
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((ROWS, 3)), np.full(ROWS, 1 / ROWS)
     gram = x.T @ (w[:, None] * x)
-    h = curved(Features(x), w, gram, 1.01 * np.linalg.inv(gram))
+    h = Curved(Features(x), w, gram, 1.01 * np.linalg.inv(gram))
     assert np.linalg.eigvalsh(h.block(np.arange(3)))[0] > 0
     y = kinked_step(penalty, np.zeros(3), np.array([1.0, -2.0, 0.5]), h)
     assert np.isfinite(y).all()

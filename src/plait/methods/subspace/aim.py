@@ -100,8 +100,9 @@ class Aim:
         k = len(state.others)
         energy = np.einsum("kn,kn->k", state.others, state.others)
         alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
-        moves, names = state.others[alive], tuple(int(name) for name in alive + state.rounds - k)
-        total = state.total_gram[np.ix_(alive - k, alive - k)]
+        moves = state.others if alive.size == k else state.others[alive]
+        names = tuple((alive + (state.rounds - k)).tolist())
+        total = state.total_gram[(alive - k)[:, None], alive - k]
         others = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
         return others.and_constant() if orders.intercept else others
 

@@ -52,14 +52,20 @@ class _Diagonal:
 
 class _Cholesky:
     def __init__(self, gram: Array, h: Array, shrinkage: float = 0.0) -> None:
-        own = np.diag(gram).copy()
+        own = gram.diagonal().copy()
         matrix = (1 - gram.dtype.type(shrinkage)) * gram
         lifted = np.maximum(h, LIFT * np.where(own > 0, own, 1.0))
-        matrix[np.diag_indices_from(matrix)] += (shrinkage * own + lifted).astype(gram.dtype)
-        self._factor = scipy.linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
+        matrix.flat[:: len(matrix) + 1] += (shrinkage * own + lifted).astype(gram.dtype)
+        # LAPACK itself: for a dozen columns SciPy's own functions take longer than it does.
+        single = gram.dtype == np.float32
+        self._dtype, factorise = gram.dtype, scipy.linalg.lapack.spotrf if single else scipy.linalg.lapack.dpotrf
+        self._substitute = scipy.linalg.lapack.spotrs if single else scipy.linalg.lapack.dpotrs
+        self._factor, info = factorise(matrix, overwrite_a=1, clean=0)
+        if info > 0:
+            raise np.linalg.LinAlgError(f"a curvature is not positive definite from column {info} on.")
 
     def solve(self, rhs: Array) -> Array:
-        return scipy.linalg.cho_solve(self._factor, rhs.astype(self._factor[0].dtype, copy=False), check_finite=False)
+        return np.asarray(self._substitute(self._factor, rhs.astype(self._dtype, copy=False))[0])
 
 
 class _Spectral:
@@ -153,7 +159,7 @@ class Curvature:
         for name, move in zip(names, moves, strict=True):
             if name not in self._crossed:
                 self._crossed[name] = self.features.adjoint(self.w if name < 0 else self.w * move)
-        return np.stack([self._crossed[name] for name in names], axis=1)
+        return np.array([self._crossed[name] for name in names]).T
 
     def square(self, moves: Array) -> Array:
         """O W O^T (k, k), over the same rows as H."""

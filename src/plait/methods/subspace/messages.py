@@ -51,9 +51,9 @@ class StepProposal:
 
     @staticmethod
     def unpack(scalars: Array) -> "StepProposal":
-        asks, memory, start, intercept, stiffness, width, counted, scale = (float(s) for s in scalars[:8])
-        first = 10 + int(scalars[8])
-        last = first + int(scalars[9])
+        asks, memory, start, intercept, stiffness, width, counted, scale, told, count = scalars[:10].tolist()
+        first = 10 + int(told)
+        last = first + int(count)
         numbers = (asks, int(memory), start, intercept, stiffness, width, counted, scale)
         return StepProposal(*numbers, scalars[first:last], scalars[last:], scalars[10:first])
 
@@ -135,8 +135,8 @@ class Description:
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Description":
         """basis: how many coefficients a step has; 0 in the closing exchange."""
-        numbers = dict(zip(NUMBERS, (float(s) for s in scalars[: len(NUMBERS)]), strict=True))
         rest, size = scalars[len(NUMBERS) :], Model.size(basis)
+        numbers = dict(zip(NUMBERS, scalars[: len(NUMBERS)].tolist(), strict=True))
         return Description(**numbers, model=Model.unpack(rest[:size], basis), along=rest[size:])
 
     @staticmethod

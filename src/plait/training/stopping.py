@@ -94,6 +94,8 @@ class Stopping:
             return Reason(f"within {max(m.gap, _DIGITS):.0e} of the best possible model, proved", True, by_gap=True)
         if m.estimate <= self.tol:
             text = f"estimated within {max(m.estimate, _DIGITS):.0e} of the best possible model, not certified"
+            if m.gap < 1:  # a larger one says nothing
+                text += f": proved is {m.gap:.0e}"
             return Reason(text, converged=True, by_gap=True)
         if np.isnan(m.gap) and np.maximum(m.primal, m.dual) <= self.tol:
             return Reason(f"both residuals at most {self.tol:g}, not certified", converged=True)

@@ -161,7 +161,7 @@ def read_labels(y: Any, rows: int) -> Array:
 
 
 def read_weights(weights: Any, rows: int) -> Array:
-    """Sample weights (N,), scaled to sum to 1; None or one number for equal ones."""
+    """Row weights (N,), scaled to sum to 1; None or one number for equal ones."""
     if weights is None:
         return equal_weights(rows)
     w = _numbers("sample weights", weights, "Give one number per row.")

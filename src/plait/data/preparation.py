@@ -31,7 +31,7 @@ _WIDE = 0.05  # of the numbers of a row are stored where a one-hot table is spar
 
 @runtime_checkable
 class Rebuilt(Protocol):
-    """Numbers that others hold: they prepare them from their source."""
+    """Numbers that lie elsewhere, say with the actors of a cluster, which read and prepare them from their source."""
 
     def through(self, prepared: "Preparation", width: int) -> Any: ...
 

@@ -1,8 +1,9 @@
 """A matrix whose row blocks are held by actors of a Ray cluster.
 
-Every actor loads its own rows from the source and keeps them.  Vectors of the block's rows and results of the size of a
-column cross the network, and nothing else.  An actor that is lost is started again by Ray, loads its rows again, and
-answers what it was asked: the results have the same bits.
+Every actor loads its own rows from the source and keeps them.  What crosses the network are vectors of the block's
+rows, sums over its rows (D^T v, Gram matrices), and rows that this process asks for: a sample for its curvature, say.
+An actor that is lost is started again by Ray, loads its rows again, and answers what it was asked: the results have the
+same bits.
 """
 
 from collections.abc import Iterator, Sequence

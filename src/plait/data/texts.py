@@ -1,4 +1,4 @@
-"""Columns of texts with few different values, by their codes; the seal of a column of ids."""
+"""Columns of texts with few different values, by their codes; the keyed digest of a column of ids."""
 
 import hashlib
 import hmac

@@ -67,7 +67,7 @@ class VerticalClassifier(ClassifierMixin, Vertical):  # type: ignore[misc]
 
 
 def _class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
-    """Sample weights (N,) times the weights of their classes; None when all are equal."""
+    """Row weights (N,) times the weights of their classes; None when all are equal."""
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if class_weight is None:
         return weights

@@ -219,7 +219,7 @@ def need_positive(what: str, value: float | None) -> None:
 def balanced(g: Array, workspace: Workspace = IN_MEMORY) -> Array:
     """g (N,) with its positive or its negative part made smaller, so that it sums to zero; g itself where it does.
 
-    An intercept that may be anything needs this of every dual point.
+    Nothing bounds an intercept: where there is one, every dual point must sum to zero.
     """
     sums = by_parts(lambda rows: _signed_sums(g[rows]), g.size)
     positive, negative = sum(s[0] for s in sums), sum(s[1] for s in sums)

@@ -25,7 +25,7 @@ from plait.problem.row_blocks import (
 
 _RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of a Gram matrix: smaller ones are rounding errors
 _MOST_PAIRS = 1 << 21  # pairs of ones in the rows of a table: 24 MiB
-_MOST_PAIRED = 1024  # columns: more than these have few pairs in common, and a Gram matrix is worth no place of its own
+_MOST_PAIRED = 1024  # columns: of more, few pairs share a row, and a place for every pair does not pay
 GRAM_LIMIT = 4096
 """The largest side of a dense d x d (or N x N) matrix that plait forms: 128 MiB of float64."""
 

@@ -11,7 +11,7 @@ from plait.errors import InputError
 from plait.problem.losses import Loss
 from plait.problem.metrics import metrics
 
-_MOST_ROWS = 5_000  # of a resample: more rows are stood for by fewer, whose spread is larger by a known factor
+_MOST_ROWS = 5_000  # rows of a resample: of more rows fewer are drawn, and the spread is corrected by a known factor
 _RESAMPLES = 200  # of the rows: the ends of a 95 % interval then move by a few per cent of its width
 _LEVEL = 0.95  # of the intervals: the usual one
 
@@ -77,7 +77,7 @@ class _Sorting:
 
 
 def _interval(value: float, drawn: list[float], shrink: float) -> Interval:
-    """The quantiles of what was drawn, as far from the value as `shrink` times theirs."""
+    """The quantiles of what was drawn, their distances to the value multiplied by `shrink`."""
     if not drawn:
         return Interval(value, value, value)
     low, high = value + shrink * (np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) - value)

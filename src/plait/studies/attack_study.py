@@ -1,6 +1,6 @@
 """What each party can take from the others, measured: the trust table, unprotected and under every protection.
 
-A wiretap keeps what crosses the wire in a real run.  The attacks of `plait.privacy.audit.attacks` see nothing else.
+A wiretap keeps the messages of a real run.  The attacks of `plait.privacy.audit.attacks` see nothing else.
 """
 
 import warnings
@@ -140,7 +140,10 @@ def overheard(setting: Setting, own: Array, helper: Array, labels: Array) -> tup
 
 
 def labels_found(heard: Wiretap | None, told: Array, labels: Array) -> float:
-    """From the broadcasts, as a gradient or as ADMM's v, whichever they are; in one pass the helper is simply told."""
+    """The part of the labels that the helper guesses right.
+
+    Broadcasts are read as gradients and as ADMM's v, and the better guess counts.  In a private pass it is told.
+    """
     if heard is None:
         return float(np.mean((told > 0.5) == labels))
     guesses = (heard.broadcasts[-1], dual_from_broadcasts(heard.broadcasts))

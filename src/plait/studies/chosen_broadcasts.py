@@ -1,4 +1,4 @@
-"""A coordinator that chooses its broadcasts instead of training, and what a party's law leaves of that attack.
+"""A coordinator that chooses its broadcasts instead of training, and what a party's rules leave of that attack.
 
 With an L1 penalty a column moves only where |D_j^T g| is above the penalty.  So the attacker sends a gradient smaller
 and smaller, by bisection, until one column is left that moves: the share is then that column, times a number.  What it

@@ -16,10 +16,10 @@ from plait.problem.penalties import L1, L2, ElasticNet, NonNegative, Penalty
 from plait.training.fit import fit
 from plait.training.stopping import Stopping
 
-PARTIES = 3  # the fewest with which parties could learn about each other through a sum
+PARTIES = 3  # the fewest of whom a sum does not tell one party the other's part
 TITLE = f"plait over {PARTIES} parties, scikit-learn on the pooled table"
 HEADINGS = ("problem", "scikit-learn", "objective gap", "weight gap", "rounds", "plait", "sklearn")
-_STOP = Stopping(max_rounds=5000, tol=1e-7)  # relative residuals: finer than the weight gaps that the table shows
+_STOP = Stopping(max_rounds=5000, tol=1e-7)  # relative gap: finer than the weight gaps that the table shows
 
 
 @dataclass(frozen=True)

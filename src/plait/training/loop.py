@@ -97,7 +97,7 @@ def run(
 ) -> Outcome:
     """Exchange messages until a stopping rule holds, then let every party measure where it ended.
 
-    The clock is that on the wall, unless a run that resumes brings one that does.
+    `clock` says how many seconds the run has taken, also before it was resumed; None counts from this call on.
     """
     recorder = _Recorder(coordinator.current, observers, clock)
     watch = Watch(coordinator.current, coordinator.method.remedy) if stopping.guarded else Unwatched()

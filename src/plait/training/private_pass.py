@@ -1,4 +1,4 @@
-"""The private pass at the label party: unprotected parties train, then every helper learns once.
+"""The private pass at the coordinator: unprotected parties train, then every helper learns once.
 
 The parties' sides are in `plait.methods.private.pass_parties`, the messages in `plait.methods.private.pass_messages`.
 """

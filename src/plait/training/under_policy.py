@@ -1,4 +1,4 @@
-"""What a policy means for a run: which method, which side each party plays, and when to stop."""
+"""What a policy means for a run: which method, how each party runs it, and when to stop."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,12 +40,12 @@ def _automatic(protections: Protections, penalties: Mapping[str, Penalty]) -> Ch
 
 
 def unprotected_method(method: Method, protections: Protections) -> Method:
-    """The method as a party plays it that protects nothing."""
+    """The method as a party runs it that protects nothing."""
     return Unprotected(method) if protections.helpers else method
 
 
 def protected_method(method: Method, protections: Protections, book: Book) -> Method:
-    """The method as the party of this book plays it under its mechanism."""
+    """The method as the party of this release gate runs it under its mechanism."""
     mechanism: Any = protections.mechanisms[book.party]
     if mechanism.schedule is Schedule.ONE_PASS:
         return Protected(method, mechanism, book, protections.sketch)
@@ -53,6 +53,6 @@ def protected_method(method: Method, protections: Protections, book: Book) -> Me
 
 
 def limits(protections: Protections, stopping: Stopping) -> Stopping:
-    """Noise in the loop never settles, and a private round is paid for: nobody asks for more of them."""
+    """At most as many rounds as mechanisms pay for; a run with noise in every round is not watched for divergence."""
     rounds = stopping.max_rounds if protections.max_rounds is None else min(stopping.max_rounds, protections.max_rounds)
     return replace(stopping, max_rounds=rounds, guarded=stopping.guarded and not protections.noisy)

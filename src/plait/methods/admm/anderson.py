@@ -77,8 +77,8 @@ def newest(count: int) -> Array:
 
 
 def next_reach(reach: float, good: bool) -> float:
-    """How many steps far the next combination may lead: a little further after a good one, much less after a bad one.
+    """How far the next combination may lead, in plain steps: further after a good one, much less far after a bad one.
 
-    Where residuals hardly change from round to round, the best combination lies anywhere; so it is approached.
+    Where residuals hardly change from round to round, the best combination is poorly determined; so it is approached.
     """
     return min(WIDER * reach, _GREATEST_REACH) if good else max(reach / NARROWER, _LEAST_REACH)

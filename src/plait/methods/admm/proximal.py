@@ -6,7 +6,7 @@ Losses that are not smooth or not convex need one thing more.  While u is held, 
 
 where e is smooth: acceleration works on it, and its value, which the coordinator knows, tells whether it did.  So u
 moves only once the parties have settled (the method of multipliers); moved in every round, it would be plain ADMM,
-whose acceleration stumbles over every kink and bump.
+which acceleration does not help where a loss has kinks or is not convex.
 """
 
 from dataclasses import dataclass, replace

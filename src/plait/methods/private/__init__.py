@@ -1,1 +1,1 @@
-"""The sides that private parties play."""
+"""The party sides of private runs."""

@@ -207,7 +207,7 @@ class AdmmState:
 
 
 class AdmmSide(_NoisySide):
-    """Mechanism A: the clipped x-update with isotropic noise.  Its scalars say nothing."""
+    """Mechanism A: the clipped x-update with isotropic noise.  Its scalars are zeros, and so tell nothing."""
 
     def __init__(self, mechanism: MechanismA, block: Block, book: Book) -> None:
         self.mechanism = mechanism

@@ -1,4 +1,4 @@
-"""What is said in a private pass: the first scalar of every broadcast names its step.
+"""The messages of a private pass: the first scalar of every broadcast names its step.
 
 step k >= 0    a message of the unprotected parties' own training, all rows or without fold k; then come its
                round, whether it closes that training, and its own scalars

@@ -143,8 +143,8 @@ class HelperState:
 class HelperSide(PartySide):
     """Learns from labels and an offset; nothing of its features leaves it but through its book.
 
-    A state machine: labels, fit, sketch where the plan has one, share.  Each is asked for once and in this order;
-    whatever else is asked is refused before anything is computed.
+    A state machine: labels, fit, and where the plan has a sketch, sketch and factor.  Each is asked for once and in
+    this order.  Whatever else is asked is refused before anything is computed.
     """
 
     def __init__(self, mechanism: Recommended, block: Block, book: Book, sketch: bool) -> None:

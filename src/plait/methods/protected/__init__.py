@@ -1,1 +1,1 @@
-"""The subspace method where gradients are encrypted: penalties with kinks are bounded, nothing is asked."""
+"""The subspace method where gradients are encrypted: a party receives D^T g, and guesses what g would have shown."""

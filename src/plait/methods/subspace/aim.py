@@ -14,17 +14,19 @@ from plait.problem.row_blocks import by_parts
 
 _OTHERS, _OTHERS_BYTES = 40, 2**26  # of the others' moves, how many are kept, and in how many bytes
 _CROWDING, _MOST_CROWDING = 0.5, 8
-"""By how many times the ridge grows each round, and at the most, for others with as many columns as rows."""
+"""The ridge is taken 1 + c times.  c grows by the first number a round, up to the second; then it is multiplied by the
+number of all parties' columns per row, 1 at most."""
 _SETTLED = 4
 """Rounds after which the sizes of the steps are right, so that it is worth asking who carries a constant."""
 _EARLY = 7
-"""Rounds in which the samples' weights still change much: Newton steps are worth more care there."""
+"""Rounds in which the loss's curvature still changes much: Newton steps are worth more care there."""
 _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
-"""Where others can do the same work as this party, up to so much of it, every other step leans to steepest descent:
-that is the Newton step of a party that leaves all curvature to the others.  Newton steps alone would stall."""
+"""The part of the others' latest moves that this party could have made itself: above the first number, less the second
+where there are as many columns as rows, Newton steps alone stall.  In every other step steepest descent, the
+Newton step of a party that leaves all curvature to the others, then has the weight of the third number."""
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
 _STALE = 0.3
-"""By how much the samples' weights, or the ridge, may change, relatively, before a factorisation is made anew."""
+"""By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew."""
 
 
 class Aim:
@@ -72,14 +74,14 @@ class Aim:
     def watched(
         self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
     ) -> SubspacePartyState:
-        """With the others' last move as g shows it, the party having moved its scores by own (N,)."""
+        """The state with the others' last move, as g (N,) shows it; the party itself moved the scores by own (N,)."""
         assert state.first is not None
         assert state.last is not None
         shown = np.zeros_like(own) if g is None else self.sight.others_move(orders, state.first, state.last, g, own)
         return replace(state, others=np.vstack([state.others, shown])[-self.others_kept :])
 
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
-        """H at these weights, factorised again once the rows' weights have changed enough to matter."""
+        """H at curvatures w (N,) and ridge h (d,), factorised again once either has changed enough to matter."""
         f = self.block.features
         cheap = f.rows * f.columns**2 <= SMALL
         if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:

@@ -29,7 +29,8 @@ from plait.problem.penalties import Penalty
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
 _GROWTH_ROUNDED = 8.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
-"""Of the gap that the envelope leaves: a round that gains less ends its turn, with a proof and without one."""
+"""Of the gap that the envelope leaves: after a round that gains less the envelope moves.  The first number holds where
+a dual point proves that the envelope is minimised well enough, the second where none does."""
 _NO_GAP = 1e-7  # of the objective: where the envelope leaves no more, only rounding keeps the proof away
 _EASED = 0.1  # times rho, then: slopes are rho times scores, and so is their rounding
 _PROVED = 5.0  # times that gap: a dual point that proves so much shows that the envelope is minimised well enough
@@ -149,7 +150,10 @@ class AugmentedCoordinator(CoordinatorSide):
         return replace(state, measured=replace(inner, objective=objective, rho=state.rho))
 
     def _moved(self, state: AugmentedState, left: float) -> AugmentedState:
-        """u <- u + z - s, with a larger rho where the envelope leaves a gap: slopes are rho times scores' rounding."""
+        """u <- u + z - s.  rho grows while the envelope leaves a gap.
+
+        Once only rounding is left it falls: slopes hold rho times the rounding of scores.
+        """
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
         growth = _GROWTH_ROUNDED if state.inner.coarse else _GROWTH

@@ -77,9 +77,10 @@ class Bounds:
         return max(objective - self.lower, 0.0) / self.scale(objective)
 
     def estimate(self, objective: float, hoped: float, convex: bool, rounded: bool = False) -> float:
-        """The same where nothing can be proved; nan where a proof can still be expected.
+        """An estimate of that gap where nothing can be proved; nan where a proof can still be expected.
 
-        If no weight of the optimum is much larger than the largest found, and by what the last rounds gained.
+        It supposes that no weight of the optimum is much larger than the largest found.  It is at least what the best
+        of the last rounds gained.
         """
         scale = self.scale(objective)
         if rounded and len(self.falls) >= _LOOK_BACK and max(self.falls[-_LOOK_BACK:]) <= _STUCK_ROUNDED * scale:

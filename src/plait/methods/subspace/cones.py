@@ -31,7 +31,7 @@ _INSIDE = 1e-30  # of squares: what rounding must leave between a point and the 
 
 @dataclass(frozen=True)
 class RoundBend(Bend):
-    """The same with  H = diag(weight) + sign r r^T, group by group."""
+    """The slope h + H u of rounded norms and balls:  H = diag(weight) + sign r r^T  in each group."""
 
     rank_one: Array
     """r (d,)."""
@@ -163,7 +163,7 @@ class RoundWall:
 
     @cached_property
     def _centre(self) -> tuple[Array, float]:
-        """Where the slope stays as it is (d,), and by how much the dual's head lacks of its target."""
+        """The u (d,) at which the slope stays as it is, and by how much tau, the radius, is below its target."""
         w = self._scaling
         mu = self.target * self.unit / float(w.room[0])
         lacks = mu * self.a - self.radius

@@ -37,7 +37,7 @@ _ULPS = 400  # roundings that a product D y goes through, with room: some column
 
 
 class SubspaceCoordinator(CoordinatorSide):
-    """Minimises over the span of what it has received."""
+    """Sends the gradient, asks about steps, and minimises the objective over the span of the images it has received."""
 
     def __init__(
         self, task: Task, memory: int, groups: Groups, stiffness: float = 1.0, judge: Task | None = None

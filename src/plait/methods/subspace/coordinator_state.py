@@ -26,7 +26,7 @@ class SubspaceState:
     noise: tuple[Array, ...]
     """The variance (k,) of what rounding on the way left out of each image, at each row."""
     drift: tuple[float, ...]
-    """The variance, at a sample, of what the coordinator's part of z lacks of the group's own scores."""
+    """The variance, at a row, of what the coordinator's part of z lacks of the group's own scores."""
     measured: Measured
     coefficients: tuple[Array, ...]
     scales: tuple[float, ...]

@@ -20,7 +20,8 @@ from plait.problem.row_blocks import by_parts
 _PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
 _DENSE_NUMBER, _SPARSE_NUMBER, _MADE_DENSE, _PRODUCT, _ELIMINATION = 0.3, 0.7, 0.5, 0.01, 0.007
-"""Nanoseconds: to pass over a number, over a stored sparse one, to unpack one; per term of a Gram matrix, a factor."""
+"""Nanoseconds: to pass over a dense number, over a stored sparse one; to unpack a sparse one; for a term of a Gram
+matrix; for a term of its factorisation."""
 _FEWEST_ROWS = 400  # of a sample: fewer leave directions without curvature
 SMALL = 2e7
 """Terms of a Gram matrix up to which its cost does not matter."""

@@ -113,7 +113,7 @@ def _refined(
     inverse: Callable[[Array], Array],
     steps: int,
 ) -> Array:
-    """The same by conjugate gradients on H, from which the others' moves are eliminated row by row."""
+    """The same by conjugate gradients on H, from which the others' moves are eliminated; over all rows."""
     if steps == 0:
         return inverse(gradient)
     features, moves = curvature.features, others.moves

@@ -92,7 +92,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Description:
-    """What a party says beside its vector D_m y_m - known.
+    """What a party says beside its vector D_m d, the image of its newest direction d = y - x.
 
     penalty, reached   its penalty at x and at y = x + d
     stationarity       its part of the paper's Lyapunov value
@@ -194,7 +194,7 @@ def add_answers(answers: Sequence[Answer]) -> Answer:
 
 
 def add_reports(reports: Sequence[Description]) -> Description:
-    """All that secure aggregation will show of the penalties: the sums."""
+    """The sum of the reports of parties that take a common step: all that a secure sum shows of them."""
     total = reports[0]
     for other in reports[1:]:
         numbers = dict(zip(NUMBERS, np.add(total.numbers, other.numbers), strict=True))

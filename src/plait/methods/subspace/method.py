@@ -23,7 +23,7 @@ from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
 _SPAN_WORK, _SPAN_VECTORS, _SPAN_BYTES = 2e8, (128, 240), 2**30
-"""Products for a Gram matrix of the span, between which numbers of vectors that may vary, and its bytes."""
+"""Multiplications for a Gram matrix of the span; the fewest and the most vectors that these may give; bytes of them."""
 _LONGEST, _LONGEST_SUMS = 60, 80  # past directions: more gain no rounds
 
 

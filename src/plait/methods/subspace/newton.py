@@ -82,6 +82,11 @@ class SpanObjective:
 def newton(
     model: SpanObjective, valley: Valley, precision: float, enough: float, small: float = 0.0
 ) -> tuple[Valley, Minimum]:
+    """Minimise the model from where the valley ended: the valley with its new end, and the minimum.
+
+    It ends at a Newton step that promises a fall of at most `precision` of the objective, of `enough` of what was
+    gained so far, or of `small`.
+    """
     value = first = valley.point.value + model.penalty(valley.at)
     fresh, promised, known = False, np.inf, True
     c, z = valley.at, valley.point.z

@@ -65,7 +65,7 @@ class SubspaceParty(PartySide):
         return x if penalty.feasible is None else penalty.feasible.project(x)
 
     def _costs(self, x: Array, other: Array, w: Array, pull: Array) -> float:
-        """What the objective gains with other weights (d,), by the loss's parabola."""
+        """By how much the objective is larger at other weights (d,) than at x (d,), by the loss's parabola at x."""
         penalty, moved = self.block.penalty, self.block.features.forward(other - x)
         return float(pull @ (other - x)) + float(w @ moved**2) / 2 + penalty.value(other) - penalty.value(x)
 
@@ -173,7 +173,7 @@ class SubspaceParty(PartySide):
         return replace(state, image=vector, drifted=True) if self.keeps else state
 
     def _basis(self, state: SubspacePartyState) -> Basis:
-        """The last one is remembered: it serves for all questions of a round."""
+        """The directions of the next step, with x and y.  It is kept: it serves for all questions of a round."""
         known = self._known_basis
         if known is not None and known.y is state.target and known.x is state.x:
             return known

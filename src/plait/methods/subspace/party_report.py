@@ -29,7 +29,7 @@ class PartyReporter:
         pull: Array,
         missing: Array | None,
     ) -> tuple[Rounding | None, Description]:
-        """With a gradient: also a parabola along the basis, and what is behind it."""
+        """In answer to a gradient: `measured`, with a parabola along the basis; and how it rounds off kinks, if any."""
         penalty, d = self.block.penalty, state.direction
         report = self.measured(state, g, pull, state.target, missing)
         model, rounding = described(penalty, basis, pull)
@@ -47,7 +47,7 @@ class PartyReporter:
     def measured(
         self, state: SubspacePartyState, g: Array, pull: Array, y: Array, missing: Array | None
     ) -> Description:
-        """The party's part of the objective and of its bounds at x; no slopes yet."""
+        """The party's part of the objective and of the lower bound at x, and its penalty at y (d,); no parabola yet."""
         penalty, x = self.block.penalty, state.x
         stationarity = self.block.stationarity(x, pull)
         proof = (0.0, 0.0, 0.0, 1.0)

@@ -33,7 +33,7 @@ class SubspacePartyState:
     first: Array | None = None
     last: Array | None = None
     factored: tuple[Array, Array] | None = None
-    """The weights and the ridge that the preconditioner was made with."""
+    """The curvature of the loss (N,) and the ridge (d,) with which H was last factorised."""
     rounds: int = 0
     pull: Array | None = None
     """D^T g (d,) of the last round, where the penalty has kinks."""
@@ -49,7 +49,7 @@ class SubspacePartyState:
     drifted: bool = False
     """Whether the coordinator's scores may differ from D x: vectors are rounded on their way, or weights were."""
     rounding: Rounding | None = None
-    """Which kinks and walls the coordinator's questions have come upon in this round."""
+    """How far the interior point method has come in this round, where the penalty has kinks or walls."""
     glimpse: Glimpse = field(default_factory=Glimpse)
     """Where the gradient is hidden: what D^T g has told of all scores."""
     pulled: tuple[Array, ...] = ()

@@ -2,10 +2,11 @@
 
     u(c) = x + B^T c,   B (k+1, d): past directions as they were sent, then the newest, d = y - x
 
-The party states a parabola in c.  A smooth penalty is one.  Where it has kinks or walls, a primal-dual interior point
-method runs along the span (cones.py): the party rounds every kink and wall off a little and states the parabola that
-Newton's method needs; the coordinator adds those of all parties to the loss's and proposes a step c; the party answers
-with its true penalty there and with the next parabola, in which kinks are rounded off less.
+The party states a parabola in c.  For a smooth penalty it lies above the penalty and touches it at x.  Where the
+penalty has kinks or walls, a primal-dual interior point method runs along the span (linear_cones.py, cones.py).  The
+party rounds every kink and wall off a little and states the parabola that Newton's method needs.  The coordinator adds
+the parabolas of all parties to the loss's and proposes a step c.  The party answers with its true penalty there and
+with the next parabola, in which kinks are rounded off less.
 """
 
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ class Rounding:
 
 
 def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> Rounding:
-    """At y.  pull is D^T g (d,): how hard weights are pressed."""
+    """The cones at y, before the first question.  pull is D^T g (d,): how hard the loss presses each weight."""
     y, d, reach = basis.y, basis.y.size, wider * basis.reach
     cones: list[Cone] = []
     force = pull + penalty.ridge * y

@@ -26,8 +26,8 @@ from plait.methods.subspace.span import lower, lowest
 from plait.methods.subspace.valley import Valley
 from plait.problem.row_blocks import vector_by_parts
 
-QUESTIONS = 16  # in a round; each costs a latency, and most rounds need five to eight
-LEAST = 10  # questions: after them what is still rounded off at kinks no longer keeps a round from its end
+QUESTIONS = 16  # in a round; each costs a latency, and most rounds need two to six
+LEAST = 10  # questions: after so many a round may end although kinks are still rounded off
 _ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
 _TRUST = 0.01  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
 _MORE = 0.05  # of what has been gained: what another question must promise

@@ -1,7 +1,8 @@
 """What a party makes of the vector that it receives in a round.
 
 The plain protocol sends it the gradient g.  From g it has its own slopes D^T g, the curvature of the loss at every row,
-and the others' moves.  Where the gradient is hidden (`plait.methods.protected`) it has less: the seam is here.
+and the others' moves.  Where the gradient is hidden (`plait.methods.protected`) it has less.  `Sight` is what both have
+in common.
 """
 
 from collections.abc import Callable

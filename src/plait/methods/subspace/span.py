@@ -2,8 +2,8 @@
 
     c <- argmin over c of   sum_i w_i loss((z + P^T c)_i; y_i) + r^T c + c^T K c / 2
 
-r and K model the penalties along the vectors.  Where another model asks for a small step only, the loss's parabola is
-believed and no row is looked at.
+r and K model the penalties along the vectors.  Where a new model of the penalties asks for a
+small step only, the loss's parabola is believed and no row is looked at.
 """
 
 import numpy as np

@@ -15,7 +15,7 @@ from plait.methods.subspace.images import Images
 from plait.methods.subspace.point import Point
 from plait.methods.subspace.products import gram_of, independent
 
-_CAUTION = 100.0  # times what rounding is expected to add to the loss: it stays, and what is gained here is little
+_CAUTION = 100.0  # times what rounding is expected to add to the loss: that stays, and steps along it gain little
 _FITTED = 1e-7  # of the loss: what a vector that is all rounding may seem to gain in a round
 
 

@@ -1,6 +1,6 @@
 """Losses: what one row costs, as a function of its score z and its label y.
 
-Every method is elementwise over arrays of one shape.  Sample weights are applied by the caller, so that a loss
+Every method is elementwise over arrays of one shape.  Row weights are applied by the caller, so that a loss
 is a function of one score and one label and nothing else.
 """
 

@@ -32,7 +32,7 @@ class Loss(ABC):
     symmetric: ClassVar[bool] = False
     """Whether loss(-z; -y) = loss(z; y): it depends on y z, or on |y - z|, alone."""
     bends_slowly: ClassVar[bool] = False
-    """Whether the third derivative is at most the second one: where a score moves by 1, that changes by e at most."""
+    """Whether |third derivative| <= second derivative, which then changes at most e-fold where a score moves by 1."""
     curvature: ClassVar[float | None]
 
     @abstractmethod

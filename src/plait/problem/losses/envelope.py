@@ -40,7 +40,7 @@ class Envelope(Loss):
         return self.rho
 
     def prox(self, v: Array, step: Array, y: Array) -> Array:
-        """A parabola's share of the way to the base's own prox."""
+        """v + step / (step + 1/rho) (s - v),  s the prox of the base loss with step + 1/rho, less the shift."""
         total = step + 1 / self.rho
         there = self.base.prox(v + self.shift, total, y) - self.shift
         return v + (step / total) * (there - v)

@@ -1,14 +1,15 @@
-"""One party's side of the alignment: answers parcels, keeps what it needs to go on after a kill.
+"""One party's side of the alignment: it answers parcels, and stores what it needs to go on after a kill.
 
 announce   how many ids this party brings
 begin      how many each party brings
 give       the next elements of a set, blinded by this party and in its own secret order
 take       elements of another party's set, to be blinded
 propose    how many rows are common: does this party agree to use them?
-trace      places in what this party gave -> places in what it took; at the owner: its own common ids
+trace      places in the set that this party gave, answered with their places in the set that it took;
+           at the owner of the set: the places of the common ids
 check      a keyed digest of the common ids
 
-Every question may be repeated: the coordinator may not know what was answered before one of the two was killed.
+Every question may be repeated: after a kill the coordinator may not know what was answered before.
 """
 
 import hashlib
@@ -36,8 +37,8 @@ from plait.alignment.spool import Spool
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Parcel
 
-_OTHER_PARCELS = 8  # of one set, and of an alignment, that carry no elements and no places
-_REPEATED = 4  # times that everything may be asked: a coordinator that was killed asks some of it again
+_OTHER_PARCELS = 8  # parcels without elements or places, at most: so many for each set, and as many for the alignment
+_REPEATED = 4  # times that each question may be asked: a coordinator that was killed asks some of them again
 
 
 _STORED = {"seed": str, "checksum": int, "sizes": {...: int}, "agreed": int}
@@ -45,7 +46,7 @@ _STORED = {"seed": str, "checksum": int, "sizes": {...: int}, "agreed": int}
 
 @dataclass(frozen=True)
 class _State:
-    """What must survive a kill; private, and gone when the alignment has ended."""
+    """What must survive a kill; it is private, and removed when the alignment has ended."""
 
     seed: str
     checksum: int
@@ -68,7 +69,7 @@ class Aligner:
         members: frozenset[str] | None = None,
         optional: frozenset[str] = frozenset(),
     ) -> None:
-        """`members` are all that may bring a set, those in `optional` among them; None where nobody checks."""
+        """`members` are all who may bring a set, and those in `optional` may be absent; None where nobody checks."""
         self._members = members
         self._optional = optional
         self._distinct: set[str] = set()
@@ -151,7 +152,7 @@ class Aligner:
         owner, size = parcel.owner, self._size(parcel.owner)
         if parcel.count > BATCH or parcel.start + parcel.count > size:
             raise ProtocolError(f"at most {BATCH} of the {size} ids of {owner!r} can be asked for. Found more.")
-        taken = None if owner == self.name else self._complete(owner)  # before memory is taken for its order
+        taken = None if owner == self.name else self._complete(owner)  # checked before its order takes memory
         places = self._order(owner)[parcel.start : parcel.start + parcel.count]
         if taken is None:
             elements = group.hash_and_blind(self._ids.messages(places), self._secret.exponent)
@@ -163,7 +164,7 @@ class Aligner:
         return replace(parcel, data=elements)
 
     def _take(self, parcel: Parcel) -> Parcel:
-        """Blind what comes and keep it; answers how much there is, also when nothing comes."""
+        """Blind the elements of a parcel and store them; the answer is how many are stored.  A parcel may be empty."""
         owner, size = parcel.owner, self._size(parcel.owner)
         taken, end = self._taken(owner), parcel.start + whole(parcel, ELEMENT_BYTES)
         if owner == self.name or end > size:
@@ -258,7 +259,7 @@ class Aligner:
         return state
 
     def _remember(self, state: _State) -> None:
-        """On disk before anything that follows from it is sent."""
+        """Write the state to disk, before anything that follows from it is sent."""
         if state != self._state:
             write_json(self._work / "state.json", {"format": 1, **asdict(state)})
             self._state = state

@@ -21,7 +21,7 @@ from plait.errors import ProtocolError
 ELEMENT_BYTES = 32  # bytes of an encoded element: RFC 9496
 HASH_BYTES = 64  # bytes that the one-way map takes: RFC 9496
 DOMAIN = b"plait-alignment-v1-with-ristretto255_XMD:SHA-512_R255MAP_RO_"
-_SLICE = 256  # elements per task of a thread: about 20 ms, long beside the hand-over and short beside a batch
+_SLICE = 256  # elements per task of a thread: about 20 ms, far longer than a task's start and far shorter than a batch
 
 Bytes = bytes | memoryview
 
@@ -62,7 +62,7 @@ def hash_and_blind(messages: Sequence[bytes], exponent: bytes) -> bytes:
 
 
 def blind(elements: Bytes, exponent: bytes) -> bytes:
-    """Every element raised to the exponent; ProtocolError names the first that is none, or the identity."""
+    """Every element raised to the exponent; ProtocolError names the first that is malformed or the identity."""
     given = _given(elements)
     out = np.empty_like(given)
     source, target, raise_to = given.ctypes.data, out.ctypes.data, _sodium().crypto_scalarmult_ristretto255

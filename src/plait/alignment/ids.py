@@ -1,4 +1,4 @@
-"""From id columns to texts that match: declared rules, composite keys, missing and repeated ids."""
+"""From id columns to texts that can be compared: declared rules, composite keys, missing and repeated ids."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from plait._texts import Texts
 from plait.errors import InputError, SettingError
 
 Places = npt.NDArray[np.int64]
-_AT_ONCE = 10_000  # ids that are Python objects at a time
+_AT_ONCE = 10_000  # ids that are Python objects at a time: memory stays small
 _FLOATING = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)")
 
 
@@ -63,9 +63,9 @@ class AlignmentOptions:
 
 @dataclass(frozen=True)
 class Ids:
-    """The distinct ids of a party: texts, and the row of its file (n,) that each stands in.
+    """The distinct ids of a party: n texts, and `rows` (n,), the row of its file that each stands in.
 
-    No id is a Python object for longer than it is looked at: a hundred million fit into memory.
+    An id is a Python object only while it is read: so a hundred million ids fit into memory.
     """
 
     texts: Texts
@@ -81,7 +81,7 @@ class Ids:
 
     @cached_property
     def checksum(self) -> int:
-        """CRC-32 of ids and rows: an alignment resumed on other ids is refused."""
+        """CRC-32 of ids and rows, by which an alignment that is resumed on other ids is refused."""
         check = zlib.crc32(np.ascontiguousarray(self.rows, "<i8").view(np.uint8).data, self.width)
         for part in self.texts.chunks():
             check = zlib.crc32(b"".join(text + b"\0" for text in part.encoded()), check)
@@ -107,7 +107,10 @@ def clean_ids(
     repeated: Repeated = "refuse",
     missing: Missing = "refuse",
 ) -> Ids:
-    """The distinct ids in a party's id columns; InputError for those that cannot be compared, or by its own choice."""
+    """The distinct ids in a party's id columns.
+
+    InputError for ids that cannot be compared, and for repeated or missing ids where the party refuses them.
+    """
     if not names:
         raise InputError(f"{who} must name its id column to be aligned. Found none. Set data.id in its file.")
     texts = _texts(who, names, columns, options)
@@ -129,7 +132,10 @@ def clean_ids(
 
 
 def normal_id(text: str, width: int, options: AlignmentOptions) -> str:
-    """An id as `clean_ids` writes it, from one of a list: several columns are a JSON list; empty where it is none."""
+    """An id, read from a list, as `clean_ids` writes it; empty where the text is no id.
+
+    An id of `width` > 1 columns is a JSON list of them.
+    """
     if width == 1:
         return options.normal(text)
     try:
@@ -142,7 +148,7 @@ def normal_id(text: str, width: int, options: AlignmentOptions) -> str:
 
 
 def _texts(who: str, names: Sequence[str], columns: Sequence[Sequence[Any]], options: AlignmentOptions) -> Texts:
-    """One text per row; the empty one where an id, or a part of it, is missing."""
+    """One text per row; it is empty where an id, or a part of it, is missing."""
     parts = [
         _column(f"{who}: the id column {name!r}", values, options) for name, values in zip(names, columns, strict=True)
     ]
@@ -156,7 +162,7 @@ def _texts(who: str, names: Sequence[str], columns: Sequence[Sequence[Any]], opt
 
 
 def _column(where: str, values: Sequence[Any], options: AlignmentOptions) -> Texts:
-    """The values as they are compared; they are looked at some thousand at a time."""
+    """The values as they are compared; _AT_ONCE of them are read at a time."""
     kinds: set[type] = set()
     floating = True
     parts = []
@@ -195,7 +201,7 @@ def _normal(where: str, values: list[Any], options: AlignmentOptions) -> Texts:
 
 
 def _distinct(who: str, texts: Texts, present: Places, choice: Repeated) -> Places:
-    """The rows that are kept of those with an id."""
+    """The rows that are kept, of the rows `present` that have an id."""
     digests = texts.digests() if present.size == len(texts) else texts.take(present).digests()
     order = np.lexsort(digests.T)  # stable: of equal ids the first row stands first
     ordered = digests[order]
@@ -210,7 +216,7 @@ def _distinct(who: str, texts: Texts, present: Places, choice: Repeated) -> Plac
             'many. Mend the file, or set data.repeated_ids = "first" or "drop".'
         )
     if choice == "drop":
-        begins &= np.append(begins[1:], True)  # alone: the next one begins at once
+        begins &= np.append(begins[1:], True)  # ids in one row only: the row after it begins another id
     return present[np.sort(order[begins])]
 
 

@@ -10,9 +10,9 @@ from plait.errors import ProtocolError
 
 
 def common_places(sets: Sequence[Any], most_at_once: int = 1 << 21) -> list[Any]:
-    """For arrays (N_i, 32) of bytes, the ascending places in each of the values that all of them hold.
+    """For each of several arrays (N_i, 32) of bytes, the ascending places of the values that all of them hold.
 
-    Values are compared bucket after bucket, about `most_at_once` of them (200 MB): group elements are spread evenly.
+    Values are compared in buckets of about `most_at_once` values (200 MB).  Group elements spread evenly over buckets.
     """
     found: list[list[Any]] = [[] for _ in sets]
     for buckets in _buckets(sets, most_at_once):
@@ -45,7 +45,10 @@ def _match(sets: Sequence[Any], buckets: list[Any]) -> Iterator[Any]:
 
 
 def _need_distinct(owner: Any, begins: Any, sizes: Any) -> None:
-    """A set holds each value once; lexsort is stable, so equal values stand in the order of their owners."""
+    """Refuse a set that holds a value twice.
+
+    lexsort is stable, so equal values stand in the order of their owners, and those of one owner side by side.
+    """
     same = np.ones(len(owner), bool)
     same[begins] = False
     repeated = np.flatnonzero(same[1:] & (owner[1:] == owner[:-1])) if len(owner) else np.empty(0, int)

@@ -1,8 +1,8 @@
-"""The coordinator's side of the alignment: passes every set through every member, and finds what they share.
+"""The coordinator's side of the alignment: it passes every set through every member, and finds the common rows.
 
-In step s member j works on the set of member j - s: first on its own, in the end on that of its neighbour.  A set
-leaves every member in another secret order, so nobody can follow an id.  When all members have blinded all sets, equal
-ids are equal elements.  Only the elements that every set holds are traced back, member by member, to their owners.
+In step s member j blinds the set of member j - s, its own set first.  A set leaves every member in another secret
+order, so nobody can follow an id.  When all members have blinded all sets, equal ids are equal elements.  Only the
+elements that every set holds are traced back, member by member, to their owners.
 """
 
 import hmac
@@ -30,21 +30,21 @@ T = TypeVar("T")
 
 
 class Member(Protocol):
-    """Somebody whose ids are aligned, near or far."""
+    """A party whose ids are aligned, in this process or in another."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def near(self) -> bool:
-        """Whether it runs in this process: then it does not validate what it says itself, and is asked in turn."""
+        """Whether it runs in this process: then its elements are not validated, and it is asked for consent in turn."""
         ...
 
     def ask(self, parcel: Parcel) -> Parcel: ...
 
 
 class Meeting:
-    """One alignment among members; every set stands in `folder` while it is on its way."""
+    """One alignment among members; `folder` holds every set while it passes from member to member."""
 
     def __init__(self, members: Sequence[Member], options: AlignmentOptions, folder: Path) -> None:
         self._members = members
@@ -55,7 +55,7 @@ class Meeting:
         self._turns = {member.name: threading.Lock() for member in members}
 
     def run(self, say: Callable[[str], None]) -> int:
-        """Align; returns how many rows are common, which every member knows to be its own by then."""
+        """Align the rows and return how many are common; every member then knows which of its rows these are."""
         self._sizes = self._agree_on_sizes()
         say("ids: " + ", ".join(f"{name} {size:,}" for name, size in self._sizes.items()))
         if planned := plan(self._sizes, self._folder):
@@ -90,7 +90,7 @@ class Meeting:
         return sizes
 
     def _need_same_secrets(self, tags: dict[str, str]) -> None:
-        """Sets that are on their way were blinded by secrets that must not have changed since."""
+        """Refuse a member whose secret has changed: sets in `folder` were blinded with the one before."""
         path = self._folder / "secrets.json"
         before = read_json(path, "the members of an alignment", {"tags": {...: str}})["tags"] if path.exists() else tags
         for name in tags:
@@ -139,7 +139,7 @@ class Meeting:
             outcome.append(data)
 
     def _ask_for_consent(self, common: int) -> None:
-        """Far members are asked at once; meanwhile near ones, who share a terminal, one after another."""
+        """Members elsewhere are asked all at once; those in this process share a terminal and are asked one by one."""
 
         def ask(member: Member) -> Parcel:
             return self._ask(member, Parcel("propose", count=common))
@@ -155,7 +155,7 @@ class Meeting:
             )
 
     def _trace(self, owner: Member, places: Any) -> None:
-        """Lead places in the fully blinded set back to its owner."""
+        """Trace places in the fully blinded set of `owner` back to it, and send it the result."""
         at = self._members.index(owner)
         count = len(self._members)
         for step in range(count - 1, 0, -1):
@@ -194,7 +194,7 @@ class Meeting:
     def _together(
         self, work: Callable[[Member], T], members: Sequence[Member], meanwhile: Callable[[], list[T]]
     ) -> list[T]:
-        """The same work with several members at once; the first error ends the others' at their next question."""
+        """Do the same work with several members at once; after an error the others stop at their next question."""
         pool = ThreadPoolExecutor(max(1, len(members)), "plait-meeting")
         try:
             futures = [pool.submit(work, member) for member in members]

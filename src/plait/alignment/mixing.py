@@ -12,7 +12,7 @@ SEED_BYTES = 32  # bytes: 256 bits cannot be guessed, and one seed gives all sec
 
 
 class Secret:
-    """Everything secret follows from one random seed, so that a restart goes on with the same."""
+    """The secrets of one alignment.  All follow from one random seed, so that a restart has the same secrets."""
 
     def __init__(self, seed: bytes) -> None:
         if len(seed) != SEED_BYTES:
@@ -25,11 +25,11 @@ class Secret:
 
     @cached_property
     def tag(self) -> bytes:
-        """Tells one secret from another, and nothing else about it."""
+        """16 bytes that differ from secret to secret and tell nothing else about it."""
         return self._stream("tag", 16)
 
     def order(self, owner: str, size: int) -> Any:
-        """A random permutation (size,) for the set of `owner`: place q of what leaves was at place order[q]."""
+        """A random permutation (size,) for the set of `owner`: what leaves at place q came at place order[q]."""
         keys = np.frombuffer(self._stream(f"order {owner}", 8 * size), "<u8")
         return np.argsort(keys, kind="stable")
 

@@ -38,7 +38,7 @@ class Order:
         return cls(ids.rows[places[ordered]], texts.take(ordered), dict(sizes))
 
     def save(self, folder: Path, ids: Ids) -> None:
-        """Write both files; the order counts as there when alignment.json is."""
+        """Write both files, alignment.json last: `exists` looks for it alone."""
         buffer = io.BytesIO()
         np.save(buffer, self.rows)
         write_atomically(folder / "order.npy", buffer.getvalue())
@@ -82,7 +82,7 @@ class Order:
 
 
 def _read_rows(data: bytes) -> Any:
-    """Row numbers as NumPy stores them; none where it is something else."""
+    """The row numbers (n,) in a NumPy file; an empty array where the bytes are something else."""
     try:
         rows = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, MemoryError):

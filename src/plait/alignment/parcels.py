@@ -11,12 +11,12 @@ from plait.messages import Parcel
 BATCH = 1 << 14
 """Elements in one parcel: half a megabyte, about a second of work for one core."""
 PLACES = 1 << 16  # places in one parcel: half a megabyte, as much as a parcel of elements
-PLACE = np.dtype("<u8")  # 8 bytes, little-endian: a row number in a parcel, the same on every machine
-_MOST_SETS = 1000  # parties of one job
+PLACE = np.dtype("<u8")  # a place in a set: 8 bytes, little-endian, the same on every machine
+_MOST_SETS = 1000  # sets in one alignment, at most: one for each party of the job
 
 
 def whole(parcel: Parcel, size: int) -> int:
-    """How many records a parcel holds."""
+    """How many records of `size` bytes a parcel holds; ProtocolError where one is cut short."""
     count, odd = divmod(len(parcel.data), size)
     if odd:
         raise ProtocolError(f"a parcel must hold whole records of {size} bytes each. Found {len(parcel.data)} bytes.")
@@ -24,16 +24,16 @@ def whole(parcel: Parcel, size: int) -> int:
 
 
 def beyond(spool: Spool, parcel: Parcel, size: int) -> bytes:
-    """The records of a parcel that the spool does not hold yet: a kill may have cut the last ones short."""
+    """The records of a parcel that the spool does not hold yet: after a kill a parcel may come again."""
     if parcel.start > spool.count:
         raise ProtocolError(f"a set must come in order. Found place {parcel.start} after {spool.count}.")
     return parcel.data[(spool.count - parcel.start) * size :]
 
 
 def keep_once(known: Spool, parcel: Parcel) -> None:
-    """Keep the places of a parcel; those that came before must be the same, and new ones follow them in order.
+    """Store the places of a parcel; places that came before must be the same, and new ones follow them in order.
 
-    So no more places are ever led back than were agreed on, however often it is asked.
+    So no more places are ever traced back than were agreed on, however often the coordinator asks.
     """
     places = np.frombuffer(parcel.data, PLACE)
     if parcel.start > known.count:
@@ -49,7 +49,7 @@ def keep_once(known: Spool, parcel: Parcel) -> None:
 
 
 def need_distinct(taken: Spool, owner: str) -> None:
-    """Raise ProtocolError where an element occurs twice: how often it comes back would tell which it was."""
+    """Raise ProtocolError where an element occurs twice: its number of copies would mark it, whatever its order."""
     elements = taken.records()
     first = np.ascontiguousarray(elements[:, :8]).view("<u8")[:, 0]
     values, counts = np.unique(first, return_counts=True)

@@ -1,4 +1,4 @@
-"""What an alignment will take: time, disk, traffic and memory, said before it starts."""
+"""What an alignment will take: time, disk, traffic and memory, stated before it starts."""
 
 import shutil
 import time
@@ -25,7 +25,7 @@ class AlignmentPlan:
 
     @property
     def seconds(self) -> float:
-        """In every step the largest set is waited for; there are as many steps as members."""
+        """Members times largest set / rate: there are as many steps as members, and each waits for the largest set."""
         return len(self.sizes) * max(self.sizes.values()) / self.rate
 
     @property
@@ -35,7 +35,7 @@ class AlignmentPlan:
 
     @property
     def traffic(self) -> int:
-        """Bytes between the coordinator and all members: a set is fetched in each step, and given in all but one."""
+        """Bytes between the coordinator and all members: a set is received in each step, and sent in all but one."""
         return (2 * len(self.sizes) - 1) * sum(self.sizes.values()) * ELEMENT_BYTES
 
     @property
@@ -55,7 +55,10 @@ class AlignmentPlan:
 
 
 def plan(sizes: Mapping[str, int], folder: Path) -> str:
-    """The plan of an alignment whose sets lie in `folder`; empty for a small one; StorageError without room for it."""
+    """The plan of an alignment whose sets lie in `folder`, in words; empty for a small one.
+
+    StorageError where the disk has too little room.
+    """
     if sum(sizes.values()) < _WORTH_A_PLAN:
         return ""
     found = AlignmentPlan(sizes, measured_rate())
@@ -70,7 +73,7 @@ def plan(sizes: Mapping[str, int], folder: Path) -> str:
 
 def measured_rate() -> float:
     """How many ids this machine blinds in a second."""
-    exponent = group.new_exponent(bytes(range(group.HASH_BYTES)))  # no secret: nothing of a party is blinded with it
+    exponent = group.new_exponent(bytes(range(group.HASH_BYTES)))  # not secret: no id of a party is blinded with it
     began = time.perf_counter()
     group.hash_and_blind([number.to_bytes(4, "little") for number in range(_SAMPLE)], exponent)
     return _SAMPLE / (time.perf_counter() - began)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a party is asked to agree to: the sizes of all sets, and of what they share."""
+    """What a party is asked to agree to: the sizes of all sets, and the number of common rows."""
 
     party: str
     sizes: Mapping[str, int]
@@ -17,5 +17,5 @@ Consent = Callable[[Proposal], bool]
 
 
 def agree(proposal: Proposal) -> bool:
-    """The consent of one who has decided before."""
+    """The consent of a party that has agreed before the alignment."""
     return True

@@ -1,4 +1,4 @@
-"""A file of equal records that grows at its end: sets on their way from party to party, too large for memory."""
+"""A file of records of one size that grows at its end: it holds sets that are too large for memory."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from plait.errors import StorageError
 
 
 class Spool:
-    """Records of `size` bytes; what a crash cut short is dropped when the spool is opened again."""
+    """Records of `size` bytes; a record that a crash cut short is dropped when the spool is opened again."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path

@@ -104,7 +104,7 @@ class RdpAccountant:
 
     def epsilon(self, multiplier: float, rounds: int, delta: float) -> float:
         """The epsilon at `delta` of `rounds` releases with noise sigma = multiplier times the sensitivity."""
-        from scipy.optimize import minimize_scalar  # loaded when needed: few runs do, and it loads slowly
+        from scipy.optimize import minimize_scalar  # imported only where it is used: it loads slowly
 
         rho = rounds / (2 * multiplier**2)
 

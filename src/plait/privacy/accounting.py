@@ -19,7 +19,7 @@ from plait.errors import PrivacyError, SettingError
 
 LARGEST_EPSILON = 200.0
 """Beyond this e^epsilon is so large that a guarantee says nothing; asking for it is a mistake."""
-_MOST_ROUNDS = 10**15  # releases: below it every whole number is a float; no run has as many
+_MOST_ROUNDS = 10**15  # releases: whole numbers up to it are exact floats, and no run has so many
 
 
 def log_delta(epsilon: float, mu: float) -> float:
@@ -178,7 +178,7 @@ class Cost:
     def delta(self, epsilon: float) -> float:
         """A delta for which a transcript of this cost is (epsilon, delta)-DP; 1 where nothing holds."""
         rest = epsilon - self.pure - self.slack
-        # The margin is for rounding when costs are added.
+        # The margin covers rounding errors of added costs.
         if rest < -1e-12 * epsilon or math.isinf(self.mu) or math.isinf(self.pure):
             return 1.0
         return min(1.0, math.exp(self.slack) * delta_of(max(rest, 0.0), self.mu))

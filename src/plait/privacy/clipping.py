@@ -41,7 +41,7 @@ class Adjacency(enum.Enum):
 
     @property
     def factor(self) -> float:
-        """Sensitivity of a sum of vectors of norm at most 1."""
+        """Sensitivity of a sum over rows of vectors of norm at most 1."""
         return 2.0 if self is Adjacency.REPLACE else 1.0
 
 
@@ -96,9 +96,9 @@ class ClippedRows:
 
     @classmethod
     def of(cls, matrix: Any, radius: float = 1.0) -> "ClippedRows":
-        """Divide by the public `radius`, clip each row to norm 1, cut to the grid: each row on its own.
+        """Divide by the public `radius`, clip each row to norm 1, cut to the grid; no row affects another.
 
-        The map is total: what is not a number, or too large to square, counts as 0. No row makes it stop.
+        No row raises an error: an entry that is not a number, or too large to square, counts as 0.
         """
         rows = sp.csr_matrix(matrix, dtype=np.float64) if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
         if rows.ndim != 2 or 0 in rows.shape:
@@ -148,7 +148,7 @@ def row_norms(matrix: Any) -> Floats:
 
 
 def _finite(rows: Any) -> Any:
-    """Rows without entries that are not finite or whose square is not: these become 0."""
+    """The rows, with 0 for entries that are not finite or whose squares are not."""
     values = rows.data if sp.issparse(rows) else rows
     usable = np.abs(values) < _LARGEST  # false for NaN
     if usable.all():

@@ -37,7 +37,7 @@ STEPS_PER_SIGMA = 2**25
 """sigma spans at least this many steps of the grid, and at most twice as many."""
 LARGEST_SCALE = 2**26  # steps: twice STEPS_PER_SIGMA; squares of 32 times as much fit into 64-bit integers
 FARTHEST = 32
-"""Candidates beyond this many scales would be accepted with probability below e^-450: int64 ends there."""
+"""Candidates beyond this many scales are dropped: squares overflow int64, and few are accepted (below e^-450)."""
 FEWEST_WORDS = 1 << 8  # 64-bit words of keystream made first: 2 KiB, enough for a short release
 MOST_WORDS = 1 << 16  # words made at once at most: half a megabyte, which stays in the cache
 
@@ -120,7 +120,7 @@ class Keystream:
         bounds = np.broadcast_to(np.asarray(bound, dtype=np.int64), (count,))
         words = self.words(count)
         result = words % bounds
-        # A word is uneven when its run of `bound` words does not fit below 2^63.
+        # The last words below 2^63, which are fewer than `bound`, would make some results more likely: draw again.
         uneven = np.flatnonzero(words - result > np.int64(2**63 - 1) - bounds + 1)
         if uneven.size:
             result[uneven] = self.below(bounds[uneven], uneven.size)
@@ -236,7 +236,7 @@ def discrete_laplace(scale: int, count: int, stream: Keystream) -> Ints:
     found: list[Ints] = []
     missing = count
     while missing:
-        # E / (e - 1) = 1.58 candidates per number, and a few more make a second pass rare.
+        # A number takes e / (e - 1) = 1.58 candidates, and a few more make a second pass rare.
         batch = int(missing * 1.65) + 16
         offset = stream.below(scale, batch)
         offset = offset[_bernoulli_exp(offset, scale, stream)]

@@ -120,7 +120,10 @@ class Policy:
         )
 
     def gate(self, party: str, matrix: Any, mechanism: Mechanism) -> Book:
-        """The door of a party that protects its table (N, d): its ledger and its noise; a bad table is refused."""
+        """The release gate of a party that protects its table (N, d), with its ledger and its noise.
+
+        PrivacyError where the guarantee would be false for so many rows.
+        """
         mechanism.check(party, matrix.shape[0])
         self.need_adjacency(mechanism)
         if self.ledger is None:
@@ -129,12 +132,12 @@ class Policy:
         return Book(self.run, party, noise, self.ledger.ledger(party, mechanism.guaranteed))
 
     def need_adjacency(self, mechanism: Mechanism) -> None:
-        """PrivacyError where the account counts in a larger unit than the mechanism."""
+        """PrivacyError where the account counts REPLACE and the mechanism ZERO_OUT."""
         if self.ledger is not None and isinstance(mechanism, GuaranteedMechanism):
             self.ledger.budget.need_adjacency(mechanism.adjacency)
 
     def admit(self, names: Sequence[str]) -> None:
-        """Let the guaranteed parties of a run charge their table; PrivacyError for one that its folder knows not."""
+        """Let the guaranteed parties of a run charge their table; PrivacyError for one unknown to the folder."""
         guaranteed = [name for name, m in self.mechanisms(names).items() if m.guaranteed]
         if self.ledger is not None and guaranteed:
             self.ledger.admit(guaranteed)
@@ -142,13 +145,13 @@ class Policy:
     def quote(self, names: Sequence[str], fits: int) -> dict[str, float]:
         """Party -> the epsilon, at its delta, that so many fits cost: the folds of a cross-validation, or a grid.
 
-        Folds share rows, and every fit is charged: mu adds up by squares.
+        Folds share rows, so every fit is charged; mu^2 adds up.
         """
         chosen = {name: m for name, m in self.mechanisms(names).items() if isinstance(m, GuaranteedMechanism)}
         return {name: epsilon_of(mu_of(m.epsilon, m.delta) * math.sqrt(fits), m.delta) for name, m in chosen.items()}
 
     def require(self, names: Sequence[str], fits: int) -> None:
-        """BudgetError before the first of so many fits when they do not fit into what is left together."""
+        """BudgetError, before the first of so many fits, where the budget does not cover all of them."""
         chosen = {name: m for name, m in self.mechanisms(names).items() if isinstance(m, GuaranteedMechanism)}
         for name, mechanism in chosen.items():
             if self.ledger is not None:
@@ -156,7 +159,7 @@ class Policy:
                 self.ledger.ledger(name).check(cost, f"{fits} fits of {self.run}", "none of these")
 
     def uncovered(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The parties whose weights their guarantee does not cover: no score may be made with them."""
+        """The parties whose guarantee does not cover their weights: nothing may be scored with these."""
         return tuple(name for name, m in self.mechanisms(names).items() if not m.covers_weights)
 
     def loss_of_targets(self, loss: Loss) -> Loss:
@@ -183,7 +186,7 @@ class Policy:
     def of_classes(self, member: NDArray[Any], count: int) -> "list[Policy]":
         """One policy per class against the rest, for labels 0..count-1 (N,); together they cost what this one does.
 
-        Labels are noised once, all classes at a time. A mechanism with a guarantee spends mu / sqrt(count) on a class.
+        Label noise is drawn once for all classes. A mechanism with a guarantee spends mu / sqrt(count) on each class.
         """
         labels: Sequence[LabelMechanism | None] = [None] * count
         if self.labels is not None:
@@ -198,7 +201,7 @@ class Policy:
         return given.part(count) if isinstance(given, Mechanism) else [mechanism.part(count) for mechanism in given]
 
     def _drawn(self, mechanism: RandomisedResponse | NoisyLabel, labels: Array) -> Array:
-        """The noised labels (N,): permanent where there is a ledger, whose secret makes them."""
+        """The noisy labels (N,); with a ledger their noise is permanent, because its secret is kept."""
         if self.ids is not None and len(self.ids) != labels.size:
             raise SettingError(f"there must be one id per row. Found {len(self.ids)} ids and {labels.size} labels.")
         if self.ledger is None:
@@ -227,17 +230,17 @@ class Policy:
 
 @dataclass(frozen=True)
 class Protections:
-    """What a policy means for a run, put together from what the parties' mechanisms say of themselves.
+    """What a policy means for a run, collected from the parties' mechanisms.
 
     loss             the loss that everyone trains with
     mechanisms       one per party
     helpers          the parties that learn in one private pass
     sketch           whether helpers pay for a sketch, which keeps them from counting the same signal twice
     offset           whether helpers get the unprotected parties' score of each row
-    noisy            whether noise is added in every round, so that a run never settles
+    noisy            whether noise is added in every round, so that a run never converges
     max_rounds       the number of rounds that are paid for, None for any
     default_method   what `method="auto"` has to choose
-    uncovered        the parties whose weights their guarantee does not cover
+    uncovered        the parties whose guarantee does not cover their weights
     clip             the norm to which a party's rows are clipped, in training and in scoring
     protecting       the parties that protect their features
     labels           whether the labels are protected

@@ -2,8 +2,8 @@
 
     parameters     the fixed sizes of the lattice scheme, by name
     randomness     secret and public streams of AES-256-CTR: uniform, ternary and binomial numbers
-    ring           exact products in Z_q[X] / (X^n + 1), q a power of two, by split floating-point FFTs
-    fixed_point    whole numbers for columns and gradients, with the error that this makes
+    ring           exact products in Z_q[X] / (X^n + 1), q a power of two, by floating-point FFTs of limbs
+    fixed_point    whole numbers for columns and gradients, and the error of this rounding
     inner_product  the two sides of the encrypted gradient
     messages       the bytes of its three messages, parsed strictly
     secure_sums    pairwise masks in Z_2^64

@@ -7,9 +7,9 @@ disguised vectors s_i v_pi(i).  A loss that depends on y z alone (logistic, hing
     machine sees   s * y_pi,  s * (z_A + z_B)_pi       and returns   s * g_pi
 
 Disguised labels of {-1, 1} are fair coins.  The scores are added up under pairwise masks, so that the machine sees
-their sum only.  What it does learn: y z of every row without knowing which row it is, so the loss and how well the
-model fits; and, because the disguise stays the same for a run, how each disguised score moves.  A machine that
-colludes with one owner undoes all of this.
+their sum only.  It does learn y z of every row, without knowing which row it is: so the loss, and how well the model
+fits.  The disguise stays the same for a run, so it also learns how each disguised score moves.  A machine that colludes
+with one owner undoes all of this.
 """
 
 from dataclasses import dataclass
@@ -43,12 +43,12 @@ class Disguise:
         return 1.0 - 2.0 * bits[: self.rows].astype(np.float64)
 
     def hide(self, vector: Array) -> Array:
-        """s_i v_pi(i)."""
+        """s_i v_pi(i), (N,)."""
         self._check(vector)
         return self.signs * vector[self.order]
 
     def reveal(self, vector: Array) -> Array:
-        """The vector whose disguise this is."""
+        """The vector v (N,) of which this is the disguise."""
         self._check(vector)
         plain = np.empty_like(vector)
         plain[self.order] = self.signs * vector

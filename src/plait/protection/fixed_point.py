@@ -4,9 +4,9 @@
     G   = rint(g / 2^exponent)       ||G||_2   < 2^gamma
     D_j^T g ~ 2^exponent <E_j, G> / scale_j
 
-The two roundings are the only errors: what is encrypted and decrypted is <E_j, G>, exactly.  They change D_j^T g by at
-most ||g||_1 / (2 scale_j) + 2^(exponent - 1) ||E_j||_1 / scale_j; with rounding errors of independent signs by about
-(2^-nu + 2^-gamma) ||D_j||_2 ||g||_2 / 3.  Columns that are small whole numbers times one factor have no error.
+The two roundings are the only errors, because <E_j, G> is encrypted and decrypted exactly.  They change D_j^T g by at
+most ||g||_1 / (2 scale_j) + 2^(exponent - 1) ||E_j||_1 / scale_j.  Where rounding errors have independent signs, it is
+about (2^-nu + 2^-gamma) ||D_j||_2 ||g||_2 / 3.  Columns that are small whole numbers times one factor are not rounded.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from plait.protection.parameters import COUNTS, MAX_ROWS, REALS, Parameters
 
 @dataclass(frozen=True)
 class Columns:
-    """E (N, d), float64 that holds whole numbers, by columns or CSC; scale (d,); exact (d,) where E_j = scale_j D_j."""
+    """E (N, d), whole numbers as float64, by columns or CSC; scale (d,); exact (d,): whether E_j = scale_j D_j."""
 
     values: Any
     scale: Array
@@ -62,13 +62,16 @@ class Columns:
         return np.ldexp(products.astype(np.float64), exponent) / self.scale
 
 
-_SAME = 1e-9  # of a unit: a multiple of the common factor, but for the rounding of a double
-_TRIED = 64  # numbers that show that most columns are no multiples of one number
-_COLUMNS_AT_ONCE = 16  # copied out of a row-major table together: one pass over the memory serves them all
+_SAME = 1e-9  # of one unit: a number this close to a whole one differs from it by the rounding of doubles alone
+_TRIED = 64  # numbers of a column that are tried first: they rule out most columns that are not multiples of one number
+_COLUMNS_AT_ONCE = 16  # columns copied together from a row-major table: one pass over its memory serves them all
 
 
 def encode_columns(table: Any, parameters: Parameters | None = None) -> Columns:
-    """The whole numbers of a table (N, d), dense or sparse; the smaller set of parameters where it fits."""
+    """The whole numbers of a table (N, d), dense or sparse.
+
+    Without `parameters`: COUNTS where every column fits, else REALS.
+    """
     if table.ndim != 2 or not 0 < table.shape[0] <= MAX_ROWS or table.shape[1] == 0:
         raise InputError(f"a protected table must have 1 to {MAX_ROWS} rows and a column. Found shape {table.shape}.")
     matrix = sp.csc_array(table, dtype=np.float64, copy=True) if sp.issparse(table) else _by_columns(table)
@@ -85,7 +88,7 @@ def encode_columns(table: Any, parameters: Parameters | None = None) -> Columns:
 
 
 def _by_columns(table: Any) -> Array:
-    """A copy of a dense table (N, d) in which each column lies together."""
+    """A copy of a dense table (N, d) in which each column is contiguous."""
     rows, columns = table.shape
     out = np.empty((columns, rows))
     for first in range(0, columns, _COLUMNS_AT_ONCE):
@@ -94,7 +97,7 @@ def _by_columns(table: Any) -> Array:
 
 
 def _round(values: Array, factor: float) -> bool:
-    """Turn a column's numbers into whole ones, in place; whether nothing was lost."""
+    """Scale and round a column's numbers in place; return whether the rounding changed nothing."""
     values *= factor
     whole = np.rint(values)
     exact = bool(np.all(np.abs(whole - values) <= _SAME))
@@ -104,7 +107,10 @@ def _round(values: Array, factor: float) -> bool:
 
 @dataclass(frozen=True)
 class _Size:
-    """Of one column: stored numbers, norm, common factor, and the norm in units of that factor (else infinite)."""
+    """Of one column: how many numbers are stored, their norm, their common factor, and norm / factor.
+
+    Where the numbers have no common factor, `factor` is 0 and `multiple` is infinite.
+    """
 
     stored: int
     norm: float
@@ -149,10 +155,11 @@ def _scale(size: _Size, parameters: Parameters) -> float:
 
 
 def encode_gradient(gradient: Array, parameters: Parameters, inward: bool = False) -> tuple[npt.NDArray[np.int64], int]:
-    """G (N,) and its exponent: the smallest power of two for which ||G||_2 < 2^gamma.
+    """G (N,) and its exponent, for which G is about g / 2^exponent and ||G||_2 < 2^gamma.
 
-    Where the gradient sums to zero, so does G.  `inward`: no number becomes larger, so that a gradient at the edge of
-    what a loss with kinks can have stays within; else to the nearest, which is the same for both labels of a row.
+    Where the gradient sums to zero, so does G.  Numbers are rounded to the nearest whole number, which is the same for
+    both labels of a row.  With `inward` they are rounded towards zero: a gradient of a loss with kinks then stays
+    within the slopes that the loss has.
     """
     norm = float(np.linalg.norm(gradient))
     if gradient.ndim != 1 or not math.isfinite(norm):
@@ -167,12 +174,15 @@ def encode_gradient(gradient: Array, parameters: Parameters, inward: bool = Fals
 
 
 def _balanced_inward(scaled: Array) -> Array:
-    """The numbers (N,) cut off towards zero, and those of the sign that prevails a little more: zero stays the sum."""
+    """The numbers (N,) rounded towards zero; where they summed to zero, they still do.
+
+    For this, numbers of the sign that prevails are moved a little further towards zero.
+    """
     whole = np.trunc(scaled)
     excess = whole.sum()
     if abs(float(scaled.sum())) >= 0.5:
         return whole
-    while excess != 0:  # most of the time one turn, in which some become smaller by one
+    while excess != 0:  # mostly one turn, in which some numbers become smaller by one
         sign, at = np.sign(excess), np.flatnonzero(whole * np.sign(excess) >= 1)
         each = max(abs(excess) // at.size, 1.0)
         at = at[: int(abs(excess) // each)]
@@ -182,9 +192,10 @@ def _balanced_inward(scaled: Array) -> Array:
 
 
 def _balanced(scaled: Array, whole: Array) -> Array:
-    """The rounded numbers (N,), a few of them by one more or less, so that a sum of zero stays one.
+    """The rounded numbers (N,), a few of them changed by one, so that a sum of zero stays zero.
 
-    Those with the largest remainder are changed, which does not depend on the label: that changes g by a whole number.
+    The numbers with the largest remainder are changed.  Which these are does not depend on a label: where the row's
+    weight is a whole number, a label changes its number by a whole number.
     """
     excess = round(float(whole.sum()))
     if excess == 0 or abs(float(scaled.sum())) >= 0.5:
@@ -192,13 +203,16 @@ def _balanced(scaled: Array, whole: Array) -> Array:
     rest = (scaled - whole) * np.sign(excess)  # most negative where the number was rounded up the most
     last = np.partition(rest, abs(excess) - 1)[abs(excess) - 1]
     changed = np.flatnonzero(rest < last)
-    equal = np.flatnonzero(rest == last)[: abs(excess) - changed.size]  # the first of equal ones: the same every time
+    equal = np.flatnonzero(rest == last)[: abs(excess) - changed.size]  # of equal ones the first: always the same
     whole[np.concatenate([changed, equal])] -= np.sign(excess)
     return whole
 
 
 def encoding_error(columns: Columns, gradient_sum: float, exponent: int) -> Array:
-    """A bound (d,) of |D_j^T g - decode|: ||g||_1 / (2 scale_j) where E_j is rounded, and the rounding of g."""
+    """A bound (d,) on the error of D_j^T g; `gradient_sum` is ||g||_1.
+
+    ||g||_1 / (2 scale_j), 0 where E_j is exact, + 2^(exponent - 1) ||E_j||_1 / scale_j.
+    """
     rounded = np.where(columns.exact, 0.0, gradient_sum / (2 * columns.scale))
     sums = np.asarray(abs(columns.values).sum(axis=0)).ravel()
     return rounded + np.ldexp(sums, exponent - 1) / columns.scale

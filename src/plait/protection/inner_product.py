@@ -3,7 +3,7 @@
     seed = SHA-256 of both nonces gives the public a_1..a_C, each of k ring elements, and p of k times k
     once    party:        h_j = sum_i rev(E_ij) a_i + u_j p + e'_j
     round   coordinator:  b_i = -a_i s + e_i + 2^delta G_i,   p_t = -p s + e,   k_j = <h_j s>_0 + flood_j
-            party:        <E_j, b> + <u_j p_t>_0 + k_j = 2^delta <E_j, G> + noise + flood_j;  rounded, <E_j, G>
+            party:        <E_j, b> + <u_j p_t>_0 + k_j = 2^delta <E_j, G> + noise + flood_j;  rounded: <E_j, G>
 
 <.>_0 is the constant coefficient.  u_j, h_j and s have k elements; u_j and s are ternary, e and e' binomial, everything
 modulo q = 2^Q.  The round secret s is a function of (secret, seed, hints, round, G): the same round gives the same
@@ -30,12 +30,12 @@ from plait.protection.randomness import KEY_BYTES, Stream, derive
 Bytes = npt.NDArray[np.uint8]
 Whole = npt.NDArray[np.int64]
 
-_CHUNKS_AT_ONCE = 32  # ring elements whose products are formed together: they stay in the cache
+_CHUNKS_AT_ONCE = 32  # ring elements that are multiplied together: they stay in the cache
 _HINTS_AT_ONCE, _NUMBERS_AT_ONCE = 4, 1 << 21  # columns whose hints are formed together, and the numbers in them
-_COLUMNS_AT_ONCE = 32  # of u, turned from bytes into doubles: 2 MB
+_COLUMNS_AT_ONCE = 32  # columns whose u_j are turned from bytes into doubles together: 2 MB
 _MANTISSA = 53  # bits of a whole number that a double holds exactly
-_LARGEST_REST = 4  # whole quarters of the flood's bound: 4 are flood, dropped bits and noise are less than one, 8 fit
-_FLOOD_BYTES = 16  # drawn for each flood; f + 1 <= 69 bits of them are used
+_LARGEST_REST = 4  # quarters of the flood's bound: flood is at most 4, dropped bits and noise below 1; 8 round right
+_FLOOD_BYTES = 16  # bytes drawn for each flood, of which f + 1 <= 69 bits are used
 
 
 def public_seed(offer: Offer, party_nonce: bytes) -> bytes:
@@ -60,7 +60,7 @@ def _public_spectra(parameters: Parameters, rows: int, seed: bytes, limb_bits: i
 
 
 class GradientDecryptor:
-    """A party's side: keeps E and u_1..u_d, makes the hints once and opens each round's message."""
+    """A party's side: it keeps E and u_1..u_d, makes the hints once, and decrypts each round's message."""
 
     def __init__(self, columns: Columns, offer: Offer, secret: bytes, nonce: bytes | None = None) -> None:
         if offer.rows != columns.shape[0]:
@@ -167,7 +167,7 @@ class GradientDecryptor:
         return _turned(self._masks)
 
     def _rounded(self, total: int) -> int:
-        """The whole number nearest to total / 2^(delta - t); the rest must be no larger than flood and noise."""
+        """The whole number nearest to total / 2^(delta - t); ProtocolError where the rest exceeds flood and noise."""
         shift = self.parameters.scale_bits - DROPPED_BITS
         value = (total + (1 << (shift - 1))) >> shift
         rest = abs(total - (value << shift)) >> (self.parameters.flood_bits - DROPPED_BITS - 2)
@@ -177,7 +177,7 @@ class GradientDecryptor:
 
 
 class GradientEncryptor:
-    """The coordinator's side for one party: keeps that party's hints and encrypts each round's gradient."""
+    """The coordinator's side for one party: it keeps that party's hints and encrypts each round's gradient."""
 
     def __init__(self, offer: Offer, hints: Hints, secret: bytes) -> None:
         if offer.rows != hints.rows:
@@ -192,7 +192,7 @@ class GradientEncryptor:
         self._hint_limbs = ring.limbs(hints.elements, ring.SECRET_LIMB_BITS)
 
     def encrypt(self, gradient: Whole, exponent: int, round_number: int) -> EncryptedGradient:
-        """The message of one round for G (N,), ||G||_2 < 2^gamma."""
+        """The message of one round for G (N,) with ||G||_2 < 2^gamma."""
         norm = float(np.linalg.norm(gradient.astype(np.float64)))
         if gradient.shape != (self.rows,) or not norm < 2.0**self.parameters.gradient_bits:
             raise ProtocolError(
@@ -226,7 +226,7 @@ class GradientEncryptor:
         return KeyPart(sealed[:-rank], sealed[-rank:], self._keys(secret, derive(key, "flood"), start, stop))
 
     def _keys(self, secret: npt.NDArray[np.int8], key: bytes, start: int, stop: int) -> Bytes:
-        """k_j = <h_j s>_0 + flood_j without its low bits, (stop - start, w)."""
+        """k_j = <h_j s>_0 + flood_j without its low t bits, as bytes (stop - start, w)."""
         turned = _turned(secret).astype(np.float64)
         totals = _joined((self._hint_limbs[:, start:stop] @ turned).T, ring.SECRET_LIMB_BITS)
         width = self.parameters.sent_bytes
@@ -246,7 +246,7 @@ class GradientEncryptor:
 
 
 def _turned(elements: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Each of the k ring elements of (..., n) reversed: <a b>_0 is the inner product of turned a and b."""
+    """Each of the k ring elements of (..., n) reversed: <a b>_0 is the inner product of the reversed a and b."""
     return ring.reversed_element(elements.reshape(*elements.shape[:-1], -1, RING_DEGREE)).reshape(elements.shape)
 
 

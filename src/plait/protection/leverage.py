@@ -1,8 +1,9 @@
 """What D^T g tells about one label, and the limits that follow.
 
-Where g = mu(z) - y, everything that a party sees depends on the labels only through D^T y.  The best linear guess of a
-row's label from D^T y has the row's leverage h_i = d_i^T (D^T D)^+ d_i as its weight on that label, and reads a
-coin-flip label with probability Phi(sqrt(h / (1 - h))).  sum_i h_i is the rank of D, so that the mean is at most d / N.
+Where g = mu(z) - y, everything that a party sees depends on the labels only through D^T y.  The least-squares guess of
+a row's label from D^T y puts the weight h_i = d_i^T (D^T D)^+ d_i on that label: the row's leverage.  It reads a
+coin-flip label with probability Phi(sqrt(h / (1 - h))).  sum_i h_i is the rank of D, so the mean leverage is at most
+d / N.
 """
 
 from dataclasses import dataclass
@@ -16,17 +17,17 @@ import scipy.special
 from plait._types import Array
 from plait.errors import PrivacyError
 
-MAX_LEVERAGE = 0.5  # of a row: its label would be read with probability Phi(1) = 0.84
-NOTED_LEVERAGE = 0.1  # rows above it are counted for the reader: read with probability 0.63
-MAX_COLUMNS_SHARE = 0.10  # of the rows: the mean label would be read with probability 0.63
-WARNED_COLUMNS_SHARE = 0.01  # of the rows: 0.54
-_ROWS_AT_ONCE = 2048  # of a table's products: 2048 x 100 doubles stay in the cache
-_RANK_TOLERANCE = 1e-10  # of the largest eigenvalue of D^T D: a smaller one is rounding
+MAX_LEVERAGE = 0.5  # largest leverage of a row: above it the label would be read with probability over Phi(1) = 0.84
+NOTED_LEVERAGE = 0.1  # leverage above which rows are counted in reports: a label is read with probability 0.63
+MAX_COLUMNS_SHARE = 0.10  # most columns per row: there the label of a mean row is read with probability 0.63
+WARNED_COLUMNS_SHARE = 0.01  # columns per row from which on a run warns: there it is 0.54
+_ROWS_AT_ONCE = 2048  # rows that are multiplied together: 2048 x 100 doubles stay in the cache
+_RANK_TOLERANCE = 1e-10  # of the largest eigenvalue of D^T D: smaller ones are rounding errors
 
 
 @dataclass(frozen=True)
 class Leverage:
-    """Leverages (N,) of a party's rows, and the columns that they come from."""
+    """Leverages (N,) of a party's rows, and how many columns they come from."""
 
     rows: Array
     columns: int
@@ -56,7 +57,7 @@ class Leverage:
 
 
 def leverages(table: Any, intercept: bool = True) -> Leverage:
-    """h (N,) of a table (N, d), dense or sparse; with an intercept a column of ones is among the columns."""
+    """h (N,) of a table (N, d), dense or sparse; `intercept` adds a column of ones to it."""
     table = sp.csr_array(table, dtype=np.float64) if sp.issparse(table) else np.asarray(table, dtype=np.float64)
     rows, columns = table.shape
     gram = np.zeros((columns + 1, columns + 1))  # the last column is the intercept's
@@ -83,7 +84,7 @@ def label_exposure(leverage: Array) -> Array:
 
 
 def check_rows(found: Leverage, limit: float = MAX_LEVERAGE) -> None:
-    """A party refuses to send hints while one of its rows would betray a label."""
+    """PrivacyError where the label of a row could be read: the party then sends no hints."""
     rows = np.flatnonzero(found.rows > limit)
     if rows.size:
         listed = ", ".join(str(i) for i in rows[:5]) + (", ..." if rows.size > 5 else "")
@@ -95,7 +96,7 @@ def check_rows(found: Leverage, limit: float = MAX_LEVERAGE) -> None:
 
 
 def check_width(rows: int, columns: int) -> str | None:
-    """Refuse more columns than a tenth of the rows; from a hundredth on, a sentence to show."""
+    """PrivacyError for more columns than a tenth of the rows; above a hundredth, a warning to show."""
     if columns > MAX_COLUMNS_SHARE * rows:
         raise PrivacyError(
             f"a party must have at most {MAX_COLUMNS_SHARE:.0%} as many columns as rows, or D^T g shows labels."

@@ -22,10 +22,10 @@ from plait.protection.parameters import MAX_ROWS, RING_DEGREE, SETS, Parameters,
 
 Bytes = npt.NDArray[np.uint8]
 
-VERSION = 2  # of the three formats together
-NONCE_BYTES = 32  # of each side's part of the public seed
-MAX_COLUMNS = 4096  # of one party: more would be 400 MB of hints
-MAX_EXPONENT = 1100  # of two: beyond it a double overflows
+VERSION = 2  # version of the three formats together
+NONCE_BYTES = 32  # bytes of each side's part of the public seed
+MAX_COLUMNS = 4096  # columns of one party: more would take over 400 MB of hints
+MAX_EXPONENT = 1100  # largest power of two: beyond it a double overflows
 _OFFER = struct.Struct(">4sBI32s")
 _HINTS = struct.Struct(">4sBBII32s")
 _GRADIENT = struct.Struct(">4sBBIIQh32s")
@@ -82,7 +82,10 @@ class Hints:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """What one round secret encrypts: b (C, 2048, w), p_t (k, 2048, w) and k_j (its columns, w), w bytes a number."""
+    """What one round secret encrypts: b (C, 2048, w), p_t (k, 2048, w) and k_j (columns of the key, w).
+
+    A number has w bytes.
+    """
 
     gradient: Bytes
     image: Bytes

@@ -14,9 +14,9 @@ class Protection:
 
     mode           "labels": parties learn D_m^T g and never g; "sums": also, the coordinator learns sums only;
                    "blind": two parties, and a third machine that sees shuffled, sign-flipped numbers
-    groups         with "sums": show one sum for each group of at least three parties; fewer rounds, more is shown
     max_leverage   the largest leverage of a row that a party accepts; above it that row's label could be read
-    label_party    with "blind": who holds the labels; empty for the first party
+    groups         with "sums": show one sum for each group of at least three parties; fewer rounds, more is shown
+    label_party    with "blind": the party that holds the labels; empty for the first party
     """
 
     mode: str

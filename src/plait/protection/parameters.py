@@ -4,10 +4,10 @@ R       the ring Z_q[X] / (X^2048 + 1);  secrets have k elements of it, n = 2048
 Q       bits of the modulus q = 2^Q
 nu      every encoded column E_j has ||E_j||_2 < 2^nu
 gamma   every encoded gradient G has  ||G||_2   < 2^gamma,  so |<E_j, G>| < 2^(nu + gamma)
-h       low bits that a hint does not carry; what is rounded off, r_j, is uniform
+h       low bits that a hint leaves out; the part that is rounded off, r_j, is uniform
 B       bound of the noise <E_j, e> + <u_j, e> + <e'_j + r_j, s>
 f       the flood is uniform in [-2^f, 2^f) with 2^f >= 2^40 B
-t       low bits that a round's message does not carry: dropping them costs less than 2^(f - 2)
+t       low bits that a round's message leaves out; dropping them changes a sum by less than 2^(f - 2)
 delta   the message is multiplied by 2^delta;  delta >= f + 2  and  nu + gamma + 1 + delta <= Q
 """
 
@@ -39,7 +39,7 @@ class Parameters:
     scale_bits: int  # delta
     hint_dropped_bits: int  # h
     hint_limb_bits: int  # bits of a public element that one FFT takes when hints are made
-    columns_per_key: int  # hints under one round secret: so many malformed ones still leave 128 bits
+    columns_per_key: int  # most hints under one round secret: were all malformed, 128 bits would still be left
 
     def __post_init__(self) -> None:
         if self.column_bits + self.gradient_bits + 1 + self.scale_bits > self.modulus_bits:
@@ -63,9 +63,9 @@ class Parameters:
         return TAIL * math.sqrt(errors + rounded)
 
     def dropping_bound(self) -> float:
-        """What dropping t bits of b, p_t and k may change, by Hoeffding except with probability below 2^-64.
+        """How much dropping t bits of b, p_t and k may change a sum: exceeded with probability below 2^-64 (Hoeffding).
 
-        b and p_t are uniform, so that what is rounded off is uniform, too: 2^t (<E_j, r> + <u_j, r'> + r'').
+        b and p_t are uniform, so the part that is rounded off is uniform, too: 2^t (<E_j, r> + <u_j, r'> + r'').
         """
         squares = 4.0**self.column_bits + self.dimension + 1
         return 2.0**DROPPED_BITS * math.sqrt(65 * math.log(2) / 2 * squares)
@@ -104,5 +104,5 @@ def named(name: str) -> Parameters:
 
 
 def chunks_of(rows: int) -> int:
-    """Ring elements that a vector of so many rows fills."""
+    """C: how many ring elements a vector of so many rows fills."""
     return -(-rows // RING_DEGREE)

@@ -9,14 +9,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from plait.protection.parameters import BINOMIAL_HALF
 
-KEY_BYTES = 32  # an AES-256 key, a SHA-256 digest, a nonce
+KEY_BYTES = 32  # bytes of an AES-256 key, which are those of a SHA-256 digest
 _REJECT_FROM = 255  # bytes below it are uniform modulo 3
-_SPARE_BYTES = 512  # on average n / 256 = 32 bytes of 8192 are rejected; so many spare ones nearly always suffice
+_SPARE_BYTES = 512  # bytes beyond `count`: about 32 of 8192 are rejected, so that these nearly always suffice
 _POPULATION = np.array([bin(i).count("1") for i in range(1 << 16)], dtype=np.int8)
 
 
 def derive(key: bytes, *context: bytes | str | int) -> bytes:
-    """A 32-byte key: HMAC-SHA256 of the context, each part with its length, so that no two contexts collide."""
+    """A 32-byte key: HMAC-SHA256 of the context, each part with its length, so that different contexts differ."""
     mac = hmac.new(key, digestmod=hashlib.sha256)
     for part in context:
         if isinstance(part, int):

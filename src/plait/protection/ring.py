@@ -1,8 +1,8 @@
 """Exact products in Z_q[X] / (X^n + 1) with q = 2^Q, by floating-point FFTs of split numbers.
 
 A ring element is an array (..., n, Q / 8) of bytes, little-endian.  Its limbs of l bits are whole numbers x_i with
-sum_i 2^(l i) x_i = x modulo q.  One limb times a small element stays so small that a double holds it exactly once it
-is rounded; limbs are joined by carries in int64.  Since X^(n/2) = i in C[X] / (X^(n/2) - i), a real element of length n
+sum_i 2^(l i) x_i = x modulo q.  One limb times a small element is so small that its rounded double is exact.  Limbs
+are joined by carries in int64.  Since X^(n/2) = i in C[X] / (X^(n/2) - i), a real element of length n
 is a complex one of length n / 2:  transform(a) = FFT(twist * (a_low + i a_high)),  twist_k = exp(i pi k / n).
 
 Why powers of two: limbs are bytes, wrapping costs nothing, and no product needs a modular reduction.  The hardness of
@@ -23,8 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 Whole = npt.NDArray[np.int64]
 Spectrum = npt.NDArray[np.complex128]
 
-SECRET_LIMB_BITS = 40  # a limb times a ternary element: rounding error 0.007 (standard deviation), 70 below 1/2
-_WORD = 8  # bytes
+SECRET_LIMB_BITS = 40  # a limb times a ternary element: its rounding error has standard deviation 0.007, 1/70 of 1/2
+_WORD = 8  # bytes of a 64-bit word
 _LOW_40 = (1 << 40) - 1  # the bits of one limb
 _HALF = RING_DEGREE // 2
 _TWIST = np.exp(1j * np.pi * np.arange(_HALF) / RING_DEGREE)
@@ -84,7 +84,7 @@ def read_little(numbers: Bytes) -> Whole:
 
 
 def _readable(element: Bytes) -> bytes:
-    """The bytes, and so many more that a word can be read from each of them."""
+    """The bytes, padded so that a whole word can be read from each of them on."""
     return element.tobytes() + bytes(_WORD)
 
 

@@ -2,11 +2,11 @@
 
     share_m = wide(part_m) + sum_{k > m} mask_mk - sum_{k < m} mask_mk   in Z_2^64, four words a row
 
-The parties meet: each draws a new key, which its certificate signs, and gets those of all others.  Keys live in memory
-only.  A program that was killed has forgotten its key, and the parties meet anew.  So no mask outlives its program, and
-none hides two values.  A mask depends on the ids and the run that are asked for: where two parties are asked for
-different rows, their masks do not cancel.  A party that gives no part of a row sends random words in its place, and
-nothing can be read of that row's total.
+First the parties exchange keys, which is called a meeting: each draws a new key, signs it with its certificate, and
+gets the keys of all others.  Keys live in memory only.  A program that was killed has forgotten its key, and the
+parties meet anew.  So no mask outlives its program, and none hides two values.  A mask depends on the ids and the run
+that are asked for: where two parties are asked for different rows, their masks do not cancel.  A party that gives no
+part of a row sends random words for it, and then nothing can be read of that row's total.
 """
 
 import hashlib
@@ -36,22 +36,22 @@ from plait.protection.secure_sums import (
     total,
 )
 
-QUERIES_IN_A_MEETING = 10_000  # numbers that one meeting serves: what was masked under it fits into a few megabytes
+QUERIES_IN_A_MEETING = 10_000  # most queries of one meeting: the digests of what it masked take a few megabytes
 
 
 class ScoreMasks:
-    """A party's end: meets the others, and masks its parts.
+    """One party's side: it exchanges keys with the others, and masks its parts of scores.
 
     Parameters
     ----------
     job : str
         The digest of the job.
     name : str
-        This party.
+        The name of this party.
     group : sequence of str
         All parties whose parts are added up, this one among them.
     sign, verify : callable
-        With certificates.
+        Sign bytes with this party's certificate; check a signature by another party's certificate.
     """
 
     def __init__(self, job: str, name: str, group: Sequence[str], sign: Sign, verify: Verify) -> None:
@@ -63,21 +63,21 @@ class ScoreMasks:
         self._lock = threading.Lock()
 
     def join(self, key: str) -> None:
-        """Take part in a prediction: keys of another one, which has another name, are refused from now on."""
+        """Take part in the prediction named `key`; keys of any other prediction are refused from now on."""
         with self._lock:
             run = Run(self._run.job, f"scores {key}")
             if run != self._run:
                 self._run, self._party, self._meeting = run, None, ""
 
     def answer(self, keys: Sequence[str]) -> list[str]:
-        """A new key where none are given; else use these, and answer with none.  Keys are hexadecimal."""
+        """A new key of this party where `keys` is empty; else use these and return no key.  Keys are hexadecimal."""
         if not keys:
             return [self.announce().hex()]
         self.meet([bytes.fromhex(key) for key in keys])
         return []
 
     def announce(self) -> bytes:
-        """A new key, signed; what was agreed before is over."""
+        """A new key, signed; the meeting before it is over."""
         with self._lock:
             self._meeting = ""
             self._party = MaskingParty(self._run, self._name, secrets.token_bytes(KEY_BYTES))
@@ -106,7 +106,7 @@ class ScoreMasks:
     ) -> Words | None:
         """The masked parts (n,) as words (WIDE n,); None where this meeting is over.
 
-        Where nothing is `given`, its words are random.
+        Words of a row that is not `given` are random.
         """
         with self._lock:
             if self._party is None or not meeting or meeting != self._meeting:
@@ -130,9 +130,9 @@ def meeting_of(announced: Sequence[bytes]) -> str:
 
 
 def read_totals(masked: Mapping[str, Words], complete: npt.NDArray[np.bool_]) -> Array:
-    """The totals (n,) of masked parts, 0 where a row is not `complete`: some party has given no part of it.
+    """The totals (n,) of masked parts.  A row is not `complete` where a party has given no part of it; its total is 0.
 
-    ProtocolError where masks have not cancelled: the sum of parts has small words, and anything else has large ones.
+    ProtocolError where masks have not cancelled: a sum of parts has small words, and uncancelled masks have large ones.
     """
     words = total(list(masked.values())).reshape(WIDE, -1)[:, complete]
     if not in_range(words, len(masked)):

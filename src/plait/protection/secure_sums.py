@@ -27,26 +27,26 @@ Words = npt.NDArray[np.uint64]
 Sign = Callable[[bytes], bytes]
 """Signs bytes with the key of this party's certificate."""
 Verify = Callable[[str, bytes, bytes], bool]
-"""Whether (name, bytes, signature): the certificate of `name` has signed these bytes."""
+"""Called with (name, bytes, signature): whether the certificate of `name` has signed these bytes."""
 
 FRACTION_BITS = 40  # of a fixed-point number: a rounding error of 2^-41 = 5e-13
 WHOLE_BITS = 23  # left for sign and size of the sum: sums must stay below 2^23 = 8 million
 _WIDE_BITS = (-8, 32, 72, 112)  # fraction bits of a scalar's four words: from 2^62 down to 2^-112 without loss
 WIDE = len(_WIDE_BITS)  # words of a scalar
-_LARGEST = 2.0**62  # of a scalar: the curvature of a sharp kink, which is all that may come near, is cut off there
-_MOST_PARTIES = 128  # whose first words, of at most 2^54 each, add up below 2^63
+_LARGEST = 2.0**62  # largest scalar: only the curvature at a sharp kink comes near it, and a larger one is cut to it
+_MOST_PARTIES = 128  # most parties: their first words, of at most 2^54 each, add up below 2^63
 LEAST_GROUP = 3  # parties whose sum is shown: with two, each would learn the other's vector from the sum
-LEAST_OUTSIDE = 2  # parties outside the label party's organisation: one alone would be the sum minus what it knows
-VERSION = 1  # of the announcement
+LEAST_OUTSIDE = 2  # parties outside the label party's organisation: it knows the rest of the sum, so one is not hidden
+VERSION = 1  # version of the announcement's format
 _HEAD = struct.Struct(">4sBHHH32sH")
 _MARK = b"PLpk"
-ANNOUNCEMENT_BYTES = 4096  # of an announced key, filled up with zeros: three names, a certificate and a signature
+ANNOUNCEMENT_BYTES = 4096  # bytes of an announced key, padded with zeros: room for names, certificate and signature
 _LONGEST = 2048  # bytes of a name or a signature
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the masks of one run are bound to, besides the pair, the exchange and what is summed."""
+    """The job and the run to which masks are bound, besides the pair of parties, the exchange and what is summed."""
 
     job: str
     run: str
@@ -145,7 +145,7 @@ class MaskingParty:
         return self.mask(to_fixed(vector, len(self._shared) + 1), exchange, what)
 
     def mask(self, plain: Words, exchange: int, what: str) -> Words:
-        """Words of Z_2^64 and this party's masks for one exchange, added up."""
+        """`plain` (n,) in Z_2^64 plus this party's masks for one exchange."""
         if not self._shared:
             raise ProtocolError("keys must be exchanged before a share is made. Call meet() first.")
         self._use_once(f"{exchange}/{what}", plain)
@@ -155,7 +155,7 @@ class MaskingParty:
         return plain
 
     def nothing(self, exchange: int, count: int) -> Words:
-        """Random words (count,) that stand for no number: whatever is added to them, the sum is random, too."""
+        """Random words (count,) in the place of numbers that are not given: any sum with them is random, too."""
         own = self._private.private_bytes_raw()
         info = b"plait no number 1" + _framed(self.run.job, self.run.run, self.name) + exchange.to_bytes(8, "big")
         key = HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=info).derive(own)
@@ -211,8 +211,8 @@ def from_wide(words: Words) -> Array:
 
 
 def in_range(words: Words, parties: int) -> bool:
-    """Whether words (WIDE, k) can be the sum of so many parties' scalars: random words are not, but once in 2^60."""
-    rest = words.view(np.int64)[1:]  # of a scalar, each word after the first is at most half a unit of the one before
+    """Whether words (WIDE, k) can be the sum of so many parties' scalars: random words are in range once in 2^60."""
+    rest = words.view(np.int64)[1:]  # each word of a scalar is at most half a unit of the word before it
     largest = np.array([2.0 ** (b - a - 1) for a, b in itertools.pairwise(_WIDE_BITS)])[:, None] * parties
     return bool((np.abs(rest.astype(np.float64)) <= largest).all())
 
@@ -235,8 +235,8 @@ def from_fixed(words: Words) -> Array:
 def groups_of(names: Sequence[str], least: int = LEAST_GROUP) -> list[tuple[str, ...]]:
     """As many groups of at least `least` parties as there can be; each is summed alone.
 
-    Names go to the groups in turn.  Neighbours often hold parts of one thing, and parties whose columns do the same
-    work converge faster where each has its own step.
+    Names go to the groups in turn.  Parties next to each other often hold similar columns, and such parties converge
+    faster where each has its own step.
     """
     if least < LEAST_GROUP:
         raise SettingError(f"a summed group must have at least {LEAST_GROUP} parties. Found {least}. Raise it.")

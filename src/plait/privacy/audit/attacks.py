@@ -1,4 +1,4 @@
-"""What an observer can take from an unprotected run: pure functions on what crosses the wire."""
+"""What an observer can take from an unprotected run: pure functions of its messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RANK_TOLERANCE = 1e-9  # of the largest singular value: directions that messages show more weakly are rounding errors
+RANK_TOLERANCE = 1e-9  # of the largest singular value: smaller ones are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Rows that an attack reconstructed, and the fraction of them within tolerance of the truth."""
+    """Rows (N, d) that an attack reconstructed, and the fraction that is right of the rows it was tried on."""
 
     rows: Floats
     fraction: float
@@ -56,7 +56,7 @@ def rows_from_shares(shares: Floats, matrix: Floats, known: Ints, tolerance: flo
 
 
 def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int = 9) -> Recovery:
-    """Every row whose value in ONE share equals that of a known row has that row's features."""
+    """Rows from one share (N,): a row with the same value as a known row gets that row's features."""
     scale = float(np.max(np.abs(share))) or 1.0
     keys = np.round(share / scale, digits)
     book = {key: matrix[i] for key, i in zip(keys[known].tolist(), known.tolist(), strict=True)}
@@ -65,13 +65,13 @@ def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int
 
 
 def classes_by_equal_values(share: Floats, digits: int = 9) -> int:
-    """How many different rows an observer of ONE share tells apart."""
+    """How many different rows an observer of one share (N,) can tell apart."""
     scale = float(np.max(np.abs(share))) or 1.0
     return int(np.unique(np.round(share / scale, digits)).size)
 
 
 def which_matrix(share: Floats, candidates: list[Floats]) -> int:
-    """The candidate data set whose column space contains the share best."""
+    """The index of the candidate table whose column space is nearest to the share (N,)."""
     residuals = []
     for matrix in candidates:
         basis = column_space(matrix)

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one test: what was measured, what it may be at most, and whether it holds."""
+    """The outcome of one test: what was measured, the most that it may be, and whether it passed."""
 
     test: str
     measured: float
@@ -42,7 +42,7 @@ def sensitivity_search(changes: Iterable[tuple[Floats, Floats]], stated: float, 
 def hill_climb(
     change: Callable[[Floats], float], start: Floats, steps: int, rng: np.random.Generator
 ) -> tuple[float, Floats]:
-    """A random search for the neighbours, encoded as a vector, between which a release changes most."""
+    """A random search for the pair of neighbours between which a release changes most; a vector encodes the pair."""
     best, at, width = change(start), start, 1.0
     for _ in range(steps):
         trial = at + width * rng.standard_normal(start.size)
@@ -70,7 +70,7 @@ def independence_test(first: Floats, second: Floats, sigmas: float = 5.0) -> Fin
 
 
 def support_test(release: Floats, matrix: Floats, least: float = 0.1) -> Finding:
-    """A share must leave the column space of the data, or its support gives the data away."""
+    """A share must have a part outside the column space of the data, or its support tells the data."""
     left, values, _ = np.linalg.svd(matrix, full_matrices=False)
     basis = left[:, values > 1e-9 * values[0]]  # smaller singular values count as 0
     inside = float(np.linalg.norm(basis.T @ release) / np.linalg.norm(release))

@@ -31,15 +31,15 @@ from plait.problem.losses import Logistic
 from plait.problem.penalties import L2
 
 REPLACE = Adjacency.REPLACE
-GRADIENT = NoisyGradient.for_mu(1.0, 2, 1.0, REPLACE)  # mu 1, 2 columns, slopes up to 1: small and quick to play
+GRADIENT = NoisyGradient.for_mu(1.0, 2, 1.0, REPLACE)  # mu 1, 2 columns, slopes up to 1: small and fast
 REST = np.full((3, 2), 0.2)  # the other rows, known to the attacker: their values do not matter to the guarantee
-SHORT, FULL = 300, 5000  # games: seconds, which catch every mutant; minutes, which catch subtler faults
+SHORT, FULL = 300, 5000  # runs of a game: seconds, which catch every mutant; minutes, which catch subtler faults
 Run = Callable[[Array, Array, int], Array]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to look, and where the audit's randomness comes from."""
+    """How many runs a game has, and where the audit's randomness comes from."""
 
     runs: int = SHORT
     noise: Noise = field(default_factory=KeyedNoise)
@@ -50,7 +50,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the audit: what is tried, and what a sound mechanism gives."""
+    """One line of the audit: its name, and the test that it runs."""
 
     name: str
     run: Callable[[Effort], Finding]
@@ -159,7 +159,7 @@ class _Kept:
 
 
 def _whole_pass(effort: Effort) -> Finding:
-    """The distinguishing game on everything that the recommended mode draws about one helper, as it is run."""
+    """The distinguishing game on all releases of one helper in the recommended mode, by the code that runs it."""
     others = np.full((4, 1), 0.5)
     data = [ClippedRows.of(np.vstack([[[sign]], others])) for sign in (1.0, -1.0)]
     mechanism = Recommended(8.0, gradients=3)

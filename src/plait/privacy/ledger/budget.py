@@ -37,9 +37,9 @@ class Budget:
         return cost.delta(self.epsilon) <= self.delta
 
     def need_adjacency(self, found: Adjacency) -> None:
-        """PrivacyError for a mechanism that states its cost in a smaller unit than this account.
+        """PrivacyError where this account counts REPLACE and the mechanism states its cost for ZERO_OUT.
 
-        A row of zeros is one that a row may be replaced by, so that an account of ZERO_OUT counts REPLACE as well.
+        The other way round is allowed: a row may be replaced by zeros, so a cost for REPLACE holds for ZERO_OUT.
         """
         if self.adjacency is Adjacency.REPLACE and found is not Adjacency.REPLACE:
             raise PrivacyError(

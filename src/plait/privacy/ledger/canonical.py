@@ -1,8 +1,7 @@
 """One digest for any value that a release depends on: every field of every dataclass counts.
 
-The digest is generated from the dataclasses themselves, so that a field that is added later is covered without
-anybody thinking of it.  FORMAT is part of every digest: a change of the encoding is a change of every digest, and a
-release under an old digest is then a new release, which pays again.
+The digest reads the fields of the dataclasses themselves, so it also covers a field that is added later.  FORMAT is
+part of every digest: another encoding gives other digests, and then every release is a new one, which pays again.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ import scipy.sparse as sp
 
 from plait.errors import SettingError
 
-FORMAT = b"plait digest 2"  # the encoding below; the first one was a repr, which left out private fields
+FORMAT = b"plait digest 2"  # the encoding below; format 1 was a repr, which left out private fields
 
 
 def canonical_digest(*values: Any) -> bytes:

@@ -10,7 +10,7 @@ from plait.privacy.noise import Release
 
 @dataclass(frozen=True)
 class Charge:
-    """One reserved release."""
+    """One reserved release: what it costs, by which mechanism, and with which noise key."""
 
     release: Release
     cost: Cost

@@ -1,15 +1,15 @@
 """An append-only, hash-chained, fsynced file of JSON lines that notices when it was cut, edited or lost.
 
     journal.jsonl   one entry per line: version, seq, kind, body, hash (over these and the hash before)
-    head.json       outside the folder of the journal: how far it had come, and the entry being written, if any
+    head.json       outside the folder of the journal: how many entries it has, and the entry being written, if any
     lock            held exclusively while anything is read or written
 
-The hash is keyed (HMAC-SHA256): whoever has no key can neither add an entry nor change one.  Chains of version 1 had
+The hash is keyed (HMAC-SHA256): without the key nobody can add an entry or change one.  Chains of version 1 had
 no key; they are read and never written.
 
-An entry is announced in the head, then written and synced, then the head moves on. After a crash the
-announced entry counts as written, whatever part of it reached the disk; the torn bytes stay, and an entry
-that names them follows. A journal behind its head, or without one, is damaged.
+An entry is announced in the head, then written and synced, then counted in the head. After a crash the announced
+entry counts as written, whatever part of it reached the disk. A partial line stays ("torn" bytes), and the entry is
+written again after it with their digest. A journal with fewer entries than its head, or without a head, is damaged.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class ChainEntry:
 
 
 class Watcher(Protocol):
-    """A second place that knows how far a chain has come."""
+    """A second place that knows how many entries a chain has."""
 
     def check(self, entries: list[ChainEntry]) -> None: ...
 
@@ -105,7 +105,7 @@ class HashChain:
         return self.append(entries, pending["kind"], body)
 
     def _read(self) -> tuple[list[ChainEntry], bytes]:
-        """The entries that fit together, and the bytes after the last of them; torn bytes must be named."""
+        """The entries that fit together, and the bytes after the last one; an entry must name torn bytes before it."""
         entries: list[ChainEntry] = []
         torn: list[bytes] = []
         content = self.path.read_bytes() if self.path.exists() else b""

@@ -12,14 +12,14 @@ from plait.errors import PrivacyError
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.witness import Witness, default_witness
 
-REGISTER = "tables"  # the chain of a root that says whose accounts it keeps
-SECRET_BYTES = 32  # of every secret: the key length of HMAC-SHA256 and AES-256
+REGISTER = "tables"  # the chain of a root that lists its accounts
+SECRET_BYTES = 32  # bytes of every secret: the key length of HMAC-SHA256 and AES-256
 
 
 def open_chain(root: Path, name: str, witness: Path | None = None) -> HashChain:
     """The keyed chain `name` below `root`, with its counter at the witness.
 
-    The user's own state folder may be the witness of many roots, so that counters there have names by the key.
+    The user's own state folder may be the witness of many roots, so a counter there has a name made from the key.
     """
     key = chain_key(root)
     watched = hmac.new(key, f"witness {name}".encode(), hashlib.sha256).hexdigest()[:32]
@@ -31,7 +31,7 @@ def open_chain(root: Path, name: str, witness: Path | None = None) -> HashChain:
 
 
 def chain_key(root: Path) -> bytes:
-    """The key of all chains below `root`; a copy of the folder has the same, and so the same witness."""
+    """The key of all chains below `root`; a copy of the folder has the same key, and so the same counters."""
     return hmac.new(read_secret(Path(root) / "ledger.key"), b"plait ledger chain", hashlib.sha256).digest()
 
 

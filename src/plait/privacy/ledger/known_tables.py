@@ -1,7 +1,7 @@
-"""Which tables a ledger folder keeps accounts of, and whose: a new one is opened by an act of the owner.
+"""Which tables and parties a ledger folder keeps accounts of: the owner must open a new account.
 
-The first run in a folder opens its table for the parties that protect something in it.  After that, a party or a table
-that the folder does not know is refused: under another name the same people would get a second budget.
+The first run in a folder opens the accounts of its table and of the parties that protect something.  After that, a
+party or a table that the folder does not know is refused: under another name the same people would get a second budget.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
 from plait.privacy.ledger.keys import REGISTER, open_chain
 
 _FIRST = "first run"
-LABEL_HOLDER = "label holder"  # whose account is of labels; every table has one
+LABEL_HOLDER = "label holder"  # stored name of the label party's account of labels; every table may have one
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Tables:
     witness: Path | None = None
 
     def admit(self, table: str, parties: Sequence[str]) -> None:
-        """Let these parties charge this table: the first that the folder sees, or one that its owner has opened."""
+        """Let these parties charge this table; PrivacyError unless it is the folder's first or opened by its owner."""
         with self._chain.locked() as entries:
             known = _accounts(entries)
             missing = [name for name in parties if (table, name) not in known]
@@ -36,7 +36,7 @@ class Tables:
             self._chain.append(entries, "table", {"table": table, "parties": list(parties), "by": _FIRST})
 
     def open(self, table: str, party: str, because: str) -> None:
-        """The owner says that these are other people, or another holder of columns, and why."""
+        """Open an account; `because` is the owner's reason: these are other people, or columns of another party."""
         if not because.strip():
             raise PrivacyError("A new account must say why these people are not those of the others. Found no reason.")
         with self._chain.locked() as entries:
@@ -54,7 +54,7 @@ class Tables:
 
 
 def old_charges(root: Path, party: str) -> list[Body]:
-    """What a party's ledgers of version 1, one per version of its data, had charged."""
+    """The charges in a party's ledgers of version 1, which were one for each version of its data."""
     found: list[Body] = []
     for path in sorted(root.glob("*/journal.jsonl")):
         if b'"version": 1' in path.read_bytes().split(b"\n", 1)[0]:

@@ -43,7 +43,7 @@ class Ledger:
     budget : Budget or Unlimited
         What may be spent.
     witness : Path, default=None
-        A second folder that remembers how far the ledger has come; None is the user's own state folder.
+        A second folder that remembers how many entries the ledger has; None is the user's own state folder.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Ledger:
 
     @property
     def chain(self) -> HashChain:
-        """The ledger's entries, for what is noted beside them and costs nothing."""
+        """The chain of the ledger's entries, in which notes that cost nothing may be added."""
         return self._journal
 
     def charges(self) -> list[Charge]:
@@ -95,7 +95,7 @@ class Ledger:
     def check(self, cost: Cost, run: str, plan: str = "") -> None:
         """Refuse a plan that the budget cannot cover to its end; what it has already spent is part of `cost`.
 
-        Before the plan is known, what was spent under the name of the run is taken for a part of it: a first look.
+        Without `plan`, for a check before the plan is known, what this run has spent counts as part of `cost`.
         """
         charges = [c for c in self.charges() if (c.release.plan != plan if plan else c.release.run != run)]
         total = sum((c.cost for c in charges), Cost()) + cost
@@ -103,7 +103,7 @@ class Ledger:
             raise BudgetError(self._refusal(Release(run, self.party, 0, f"the whole run {run!r}", ""), charges, total))
 
     def reserve(self, release: Release, cost: Cost, mechanism: str, noise: Noise) -> Charge:
-        """Charge a release before it is computed, once for the same inputs; refuse beyond the budget."""
+        """Charge a release before it is computed, once for the same inputs; BudgetError beyond the budget."""
         if release.party != self.party:
             raise PrivacyError(
                 f"A release must be charged to its own party's ledger. Found party {release.party!r} at "
@@ -132,7 +132,7 @@ class Ledger:
     def release(
         self, release: Release, cost: Cost, mechanism: str, noise: Noise, compute: Callable[[], bytes]
     ) -> bytes:
-        """Reserve, compute, store and return the bytes to send; the stored bytes when there are any."""
+        """Reserve, compute, store and return the bytes to send; where bytes are stored, return these."""
         charge = self.reserve(release, cost, mechanism, noise)
         stored = self.stored(charge)
         if stored is not None:
@@ -163,13 +163,13 @@ class Ledger:
                     entries = self._journal.append(entries, "reserve", body)
 
     def receipt(self, plan: str) -> int:
-        """What a peer may keep of how far this ledger had come when a plan began; only its owner can read it."""
+        """A number for a peer to keep: a keyed digest of this ledger's length when a plan began, 0 before that."""
         with self._journal.locked() as entries:
             begun = [e.seq for e in entries if e.kind == "reserve" and e.body.get("plan") == plan]
         return self._receipt(begun[0]) if begun else 0
 
     def check_receipt(self, receipt: int) -> None:
-        """PrivacyError when a peer has seen this ledger further on than it is now; 0 for a peer that has seen none."""
+        """PrivacyError where a peer has seen this ledger with more entries than now; 0 is a peer that has seen none."""
         with self._journal.locked() as entries:
             known = {self._receipt(e.seq) for e in entries}
         if receipt and receipt not in known:
@@ -179,7 +179,7 @@ class Ledger:
             )
 
     def _receipt(self, seq: int) -> int:
-        """48 bits, which a message's number holds exactly."""
+        """A keyed digest of `seq`: 48 bits, which a float in a message holds exactly."""
         content = f"receipt {self.party} {self.table} {seq}".encode()
         return int.from_bytes(hmac.new(self._key, content, hashlib.sha256).digest()[:6], "big") | 1
 
@@ -197,7 +197,7 @@ class Ledger:
         return self._journal.folder / "releases" / f"{charge.key_id}.bin"
 
     def _opened(self, entries: list[ChainEntry]) -> list[ChainEntry]:
-        """The entries with their opening, and with the witness; a ledger keeps the budget that it was opened with."""
+        """The entries, with the opening and the witness noted; PrivacyError for another budget than the first."""
         body = {"party": self.party, "table": self.table, "budget": self.budget.encode()}
         if not entries:
             entries = self._journal.append(entries, "open", body)

@@ -1,7 +1,7 @@
-"""Sorted records beside a ledger's file, whose digest the ledger has noted: a lost or changed list is noticed.
+"""A file of sorted entries beside a ledger, which notes its digest: a lost or changed file is noticed.
 
-Two programs may add to it at once: whoever does holds its lock from reading to writing, so that nothing that one of
-them adds is unknown to the other.
+Two programs may add to it at once.  Each holds a lock from reading to writing, so that neither misses what the other
+has added.
 """
 
 import fcntl
@@ -19,16 +19,16 @@ from plait._files import make_folder, open_private, write_atomically
 from plait.errors import PrivacyError
 from plait.privacy.ledger.hash_chain import HashChain
 
-DIGEST_BYTES = 8  # of a keyed digest: keeps a million of them apart
+DIGEST_BYTES = 8  # bytes of a keyed digest: a million of them hardly ever collide
 
 
 @dataclass(frozen=True)
 class NotedFile:
-    """Different records of one type beside a chain.
+    """Distinct entries of type `dtype` in a file beside a chain.
 
-    kind    under which the chain notes the digests of this file
-    tag     what the records belong to, a mechanism for example: one kind may have several files
-    what    how messages call the list, and why it must be whole
+    kind    the kind of the chain's entries that note the digests of this file
+    tag     what the file belongs to, a mechanism for example: one kind may have several files
+    what    begins an error message: which list this is, and why it must be whole
     """
 
     chain: HashChain
@@ -39,14 +39,14 @@ class NotedFile:
 
     @contextmanager
     def locked(self) -> Iterator[NDArray[Any]]:
-        """The records as they are, while nobody else can add any."""
+        """The entries (n,), while nobody else can add any."""
         make_folder(self.chain.folder)
         with open_private(self._path.with_suffix(".lock"), "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self.read()
 
     def read(self) -> NDArray[Any]:
-        """The records; PrivacyError where the file is not what the chain has noted."""
+        """The entries (n,); PrivacyError where the file is not what the chain has noted."""
         noted = self._notes()
         if not noted:
             return np.empty(0, dtype=self.dtype)
@@ -57,7 +57,7 @@ class NotedFile:
         return np.frombuffer(content, dtype=self.dtype)
 
     def write(self, records: NDArray[Any]) -> None:
-        """Keep these records, all of them; the lock must be held."""
+        """Store these entries (n,) in the place of the former; the lock must be held."""
         content = records.tobytes()
         digest = hashlib.sha256(content).hexdigest()
         if self._notes()[-1:] != [digest]:

@@ -18,7 +18,7 @@ _WHOLE = "The list of the people in a table must be whole, or one of them could 
 class People:
     """The rows of one account that took part in a run, as keyed digests of their names.
 
-    A name is a row's id, or all that the row holds where there are no ids.
+    A name is a row's id; where there are no ids, it is the content of the row.
     """
 
     root: Path
@@ -27,7 +27,7 @@ class People:
     witness: Path | None = None
 
     def add(self, names: Iterable[bytes]) -> None:
-        """Note these rows, for ever."""
+        """Add these rows to the list; none is ever removed."""
         with self._file.locked() as known:
             self._file.write(np.union1d(known, self._digests(names)))
 

@@ -1,4 +1,4 @@
-"""Where a party's releases are charged, drawn and kept: the one door through which private numbers leave."""
+"""Where a party's releases are charged, drawn and stored: private numbers leave in no other way."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Account(Protocol):
 
 
 class Unrecorded:
-    """No ledger: a single simulated run, whose spending nobody adds up."""
+    """No ledger: for a single simulated run, whose cost is not added to that of others."""
 
     def check(self, cost: Cost, run: str, plan: str = "") -> None:
         """Every cost is allowed."""
@@ -58,7 +58,7 @@ class Unrecorded:
 
 @dataclass(frozen=True)
 class Book:
-    """One party's door in one run."""
+    """One party's releases in one run: `draw` charges, draws and stores each of them."""
 
     run: str
     party: str
@@ -75,10 +75,10 @@ class Book:
         make: Callable[[Keystream], Array],
         plan: str = "",
     ) -> Array:
-        """Charge, compute with this release's own noise, keep, and return the numbers, flat.
+        """Charge a release, compute it with noise of its own, store it, and return its numbers, flat.
 
-        `inputs` is all that the release depends on; the mechanism, with its noise scale, is added to it: one
-        keystream at two scales would reveal the value.  Within a `plan` each (round, name) is released once.
+        `inputs` is all that the release depends on.  The noise key depends on it, and on the mechanism with its noise
+        scale: one keystream at two scales would reveal the value.  Within a `plan` each (round, name) is released once.
         """
         tag = canonical_digest("release", mechanism, cost, inputs, plan).hex()
         release = Release(self.run, self.party, round_, name, tag, plan)
@@ -94,7 +94,7 @@ class Book:
 class LedgerFolder:
     """A folder that keeps each party's account, its stored releases and the secret of its noise.
 
-    In a deployment every party has its own folder, which nobody else may read; in a simulation they share one.
+    In a deployment every party has its own folder, which nobody else may read.  In a simulation all parties share one.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class LedgerFolder:
         self._tables.open(self.table, party, because)
 
     def ledger(self, party: str, guaranteed: bool = True) -> Ledger:
-        """The party's account; another one, without a limit, where nothing is guaranteed anyway."""
+        """The party's account; for releases without a guarantee a second account, which has no limit."""
         bare = (
             self._ledger(party, self.table + UNPROTECTED, Unlimited()) if self._shown(party) or not guaranteed else None
         )

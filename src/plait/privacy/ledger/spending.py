@@ -10,7 +10,7 @@ from plait.privacy.ledger.charge import Charge, decode_charge
 from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.keys import chain_key
 
-DEFAULT_DELTA = 1e-5  # probability at which spending is stated where the ledger has no budget: the mechanisms' default
+DEFAULT_DELTA = 1e-5  # delta at which spending is stated for a ledger without a budget: the mechanisms' default
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Spending:
 
     @property
     def left(self) -> float:
-        """What one more release could cost alone at most: epsilon does not add up, mu^2 does."""
+        """The limit minus what is spent.  Only a guide: mu^2 adds up and epsilon does not, so more may fit."""
         return math.inf if self.limit is None else max(0.0, self.limit - self.epsilon)
 
 

@@ -1,14 +1,15 @@
 """A second place that remembers how far a ledger had come, so that an old copy of it is noticed.
 
-Beside every entry the ledger's counter and its last seal are written to the witness, which lies in another folder,
-best on another disk.  A ledger that is behind its witness was rolled back, or is a copy of one that went on elsewhere.
+After every entry, the ledger's number of entries and its last hash (its counter) are written to the witness, which lies
+in another folder, best on another disk.  A ledger with fewer entries than its witness counts is an old copy, or a copy
+of a ledger that went on elsewhere.
 
 In a folder that the owner has chosen, a ledger's counter has the name of its party and table.  So a ledger that was
-lost, with its key, and begun anew is behind its witness as well.  The ledger remembers which folder that was: where the
-counter is gone, it is refused.
+lost with its key, and begun anew, also has fewer entries than its witness counts.  The ledger remembers the chosen
+folder: where the counter is gone from it, the ledger is refused.
 
-The user's own state folder is a witness beside a chosen one, where it can be written: a copy of a folder that has its
-chosen witness inside is noticed there.
+The user's own state folder is a second witness beside a chosen one, where it can be written.  It notices a copied
+folder that has its chosen witness inside.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ def default_witness() -> Path:
 
 @contextmanager
 def state_folder(folder: Path) -> Iterator[None]:
-    """This folder in the place of the user's own, for ledgers that are thrown away."""
+    """Use this folder in the place of the user's own state folder, for ledgers that are thrown away."""
     before = os.environ.get("PLAIT_STATE")
     os.environ["PLAIT_STATE"] = str(folder)
     try:
@@ -54,8 +55,8 @@ def state_folder(folder: Path) -> Iterator[None]:
 class Witness:
     """The mirrored counter of one chain, under a `name` in a folder.
 
-    chosen   the owner has chosen the folder
-    needed   a folder that cannot be read or written is an error; not so for one beside a chosen one
+    chosen   whether the owner has chosen the folder
+    needed   whether a folder that cannot be read or written is an error: not for a second witness beside a chosen one
     """
 
     folder: Path
@@ -87,11 +88,11 @@ class Witness:
 
     @property
     def mark(self) -> str:
-        """How a chain remembers that this folder is its witness."""
+        """A digest of the folder's path, by which a chain remembers it."""
         return hashlib.sha256(str(self.folder.absolute()).encode()).hexdigest()[:32]
 
     def note(self, entries: list[ChainEntry]) -> None:
-        """Remember how far the chain has come."""
+        """Store the number of entries and the last hash of the chain."""
         content = {"version": 1, "seq": len(entries), "seal": entries[-1].hash}
         try:
             write_atomically(self.path, json.dumps(content).encode())

@@ -42,11 +42,11 @@ class Mechanism(ABC):
     guaranteed: ClassVar[bool] = False
     """Whether what is released is differentially private."""
     covers_weights: ClassVar[bool] = True
-    """Whether scores may be made with the party's weights: a guarantee that does not cover them forbids it."""
+    """Whether the guarantee covers the party's weights; if not, nothing may be scored with them."""
 
     @property
     def protects(self) -> bool:
-        """Whether it does anything at all."""
+        """Whether it protects anything."""
         return self.schedule is not Schedule.NEVER
 
     @property
@@ -80,13 +80,13 @@ class Mechanism(ABC):
         return self.clip
 
     def check(self, party: str, rows: int) -> None:
-        """Raise PrivacyError where the guarantee would be false for so many rows; no value of a row counts."""
+        """Raise PrivacyError where the guarantee would be false for so many rows; no row's values are read."""
 
     def lint(self, party: str, matrix: Any) -> None:
-        """Raise PrivacyError where the owner of this table (N, d) seems to have made it by statistics of the data."""
+        """Raise PrivacyError where the columns of this table (N, d) seem to be scaled by statistics of the data."""
 
     def part(self, count: int) -> Self:
-        """The mechanism that may be used `count` times at the price of this one."""
+        """A mechanism that costs as much in `count` uses as this one in one use."""
         return self
 
 
@@ -139,13 +139,13 @@ def _looks_standardised(matrix: Any) -> bool:
         return False
     with np.errstate(all="ignore"):  # a huge value is no reason to stop or to warn
         mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
-    varies = spread > 1e-12  # constant columns have no spread but rounding
-    close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)  # rounding of a sum over rows
+    varies = spread > 1e-12  # constant columns have only the spread of rounding errors
+    close = (np.abs(mean) < 1e-9) & (np.abs(spread - 1) < 1e-9)  # rounding errors of a sum over rows
     return bool(varies.any() and close[varies].all())
 
 
 Draw = Callable[[Any, Array], Array]
-"""Draws the noised labels (N,) of a label mechanism, once per data version."""
+"""Draws the noisy labels (N,) of a label mechanism from the true labels (N,)."""
 
 
 class LabelMechanism(ABC):
@@ -169,7 +169,7 @@ class LabelMechanism(ABC):
         return 1.0
 
     def of_classes(self, classes: NDArray[Any], count: int, draw: Draw) -> "Sequence[LabelMechanism]":
-        """One mechanism per class against the rest, for labels 0..count-1 (N,), which are noised once."""
+        """One mechanism per class against the rest, for labels 0..count-1 (N,); noise is drawn once for all classes."""
         raise SettingError(
             f"labels of {count} classes are protected by RandomisedResponse(epsilon, classes={count}). Found {self!r}."
         )

@@ -1,14 +1,15 @@
 """The recommended private mode: one pass, with differential privacy for every helper's rows.
 
     1. The parties that protect nothing fit their columns together. The label party sends every helper the labels and
-       an offset: for each row the score of a model that did not see it, or a constant where nothing about its
-       own columns may leave it.
-    2. Each helper draws where its rows lie (`row_frame`), then a noisy Gram matrix and a few noisy gradients, and takes
-       its weights from those alone: see `noisy_newton`. Its weights are private; so is all that is computed from them
-       and from public values.
-    3. With several helpers, each sends a noisy sketch of its score, and the label party chooses the mixing factors.
+       an offset: for each row the score of a model that did not see it. The offset is a constant where nothing about
+       the label party's own columns may leave it.
+    2. Each helper draws the noisy mean and spread of its rows (`row_frame`), then a noisy Gram matrix and a few noisy
+       gradients. It computes its weights from these alone (`noisy_newton`). So its weights are differentially private,
+       and so is all that is computed from them and from public values.
+    3. With several helpers, each sends a noisy sketch of its score, and the label party chooses the mixing factors
+       alpha_k (`helper_mixing`).
 
-The score of row i is own_i + sum_k alpha_k (D_k,i . weights_k + shift_k): the intercept takes the shifts.
+The score of row i is own_i + sum_k alpha_k (D_k,i . weights_k + shift_k). The shifts are added to the intercept.
 """
 
 import math
@@ -30,21 +31,23 @@ from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
 LEAST_CURVATURE = 0.08
-"""Rows on which the loss is almost flat keep this part of the largest curvature."""
+"""The least curvature of a row, as a fraction of the largest one: on some rows the loss is almost flat."""
 LEAST_SECANT = 0.3
-"""The least part of the curvature that counts for large scores: below it, noise in the weights would feed on itself."""
+"""The least value of `Lesson.secant`: below it, noise in the weights would make the next steps larger still."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
     """What the label party tells every helper; all of it is public to the helper.
 
-    labels, offset (N,), and weights (N,): how much each row's loss counts in the sum over rows, 1 by default.
-    shifts: whether the model has an intercept, which takes what a helper adds to every score.
+    labels    (N,)
+    offset    (N,), added to the helper's score of each row
+    weights   (N,), the factor of each row's loss in the sum over rows, 1 by default
+    shifts    whether the model has an intercept, to which a helper's shift is added
 
-    With `even`, row i counts b / B_i beside that: B_i is the largest slope that its present score can have under any
-    label, and b the smallest B_i at the offset.  Every slope is then at most b, and none is clipped.  The factor does
-    not depend on the row's own label, so that the expected slope at the true model stays 0.
+    With `even`, the loss of row i is also multiplied by b / B_i.  B_i is the largest slope of the loss at the row's
+    present score, whatever the label, and b is the smallest B_i at the offset.  Every slope is then at most b, and none
+    is clipped.  The factor does not depend on the row's own label, so the expected slope at the true model stays 0.
     """
 
     loss: Loss
@@ -60,11 +63,11 @@ class Lesson:
 
     @property
     def mass(self) -> float:
-        """What all rows count together: N where they count alike.  The penalty counts as often."""
+        """The sum of all rows' factors at the offset, N where all are 1.  The penalty is multiplied by it."""
         return float(self._counted(self.offset).sum())
 
     def gradient_bound(self, clip: float) -> float:
-        """A bound on every weighted slope; `clip` is imposed on a loss that has none."""
+        """A bound on every weighted slope; for a loss whose slope has no bound, slopes are clipped at `clip`."""
         slope = self.loss.slope() if self._least is None else self._least
         return (clip if slope is None else slope) * float(self.weights.max())
 
@@ -73,25 +76,25 @@ class Lesson:
         return self._counted(z) * self.loss.gradient(z, self.labels)
 
     def sampling(self, bound: float) -> float:
-        """The variance of a gradient between samples of rows, as a multiple of the Gram matrix of curvatures.
+        """The variance of a gradient over random draws of the rows, as a multiple of the Gram matrix of curvatures.
 
-        About 1 for a log likelihood; from the slopes at the offset, clipped at `bound`.
+        sum_i slope_i^2 / sum_i curvature_i at the offset, slopes clipped at `bound`; about 1 for a log likelihood.
         """
         slopes = np.clip(np.nan_to_num(self.slopes(np.zeros(self.records))), -bound, bound)
         return float(slopes @ slopes) / float(self.curvature(bound).sum())
 
     def secant(self, spread: float) -> float:
-        """The slopes' mean rise per unit of score, as a part of the curvature at the offset.
+        """The slopes' mean rise per unit of score, as a fraction of the curvature at the offset, at most 1.
 
-        For scores that vary normally by `spread` (a standard deviation) beside the offset.  Losses flatten far from
-        it, so that the curvature at the offset says too much of scores that vary by several units.
+        It is for normal scores of standard deviation `spread` around the offset.  Losses are flatter far from the
+        offset, so the curvature at the offset is too large for scores that vary by several units.
         """
         if not self.loss.smooth or spread <= 0:
             return 1.0
-        nodes, shares = np.polynomial.hermite_e.hermegauss(9)  # points: exact for polynomials up to degree 17
+        nodes, shares = np.polynomial.hermite_e.hermegauss(9)  # 9 points: exact for polynomials up to degree 17
         sums = np.array([self.slopes(np.full(self.records, spread * x)).sum() for x in nodes])
         rise = float((shares * nodes) @ sums) / float(shares.sum())
-        if not math.isfinite(rise):  # a slope that overflows is that of a loss that does not flatten
+        if not math.isfinite(rise):  # only a loss that does not become flatter has slopes that overflow
             return 1.0
         return float(np.clip(rise / (spread * float(self.curvature(np.inf).sum())), LEAST_SECANT, 1.0))
 
@@ -103,26 +106,26 @@ class Lesson:
 
     @cached_property
     def _least(self) -> float | None:
-        """b, where the loss has classes and a bounded slope; None where all rows count alike."""
+        """b, where `even` applies: the loss has classes and a bounded slope; else None."""
         if not self.even or not self.loss.classifies or self.loss.slope() is None:
             return None
         return float(self._reach(self.offset).min())
 
     def _counted(self, z: Array) -> Array:
-        """How much each row's loss counts at these scores (N,)."""
+        """The factor (N,) of each row's loss at these scores (N,)."""
         if self._least is None:
             return self.weights
         reach = self._reach(z)
         return self.weights * np.divide(self._least, reach, out=np.ones_like(reach), where=reach > 0)
 
     def curvature(self, bound: float) -> Array:
-        """The weighted second derivatives at the offset, floored; a loss with kinks has one unit everywhere."""
+        """The weighted second derivatives (N,) at the offset, floored; for a loss with kinks, the rows' factors."""
         counted = self._counted(self.offset)
         if not self.loss.smooth:
             return counted + 0.0
         found = counted * self.loss.hessian(self.offset, self.labels)
-        # Beyond the clip the clipped slope is constant; a non-convex loss may bend downwards.  The last digits of a
-        # slope at the bound do not count.
+        # A clipped slope is constant, so its curvature is 0; the factor 1 + 1e-12 is for rounding of a slope at the
+        # bound.  A loss that is not convex may have negative curvature.
         found = np.where(np.abs(self.slopes(np.zeros(self.records))) <= bound * (1 + 1e-12), found, 0.0)
         top = float(found.max())
         return np.maximum(found, LEAST_CURVATURE * top) if top > 0 else counted + 0.0
@@ -130,7 +133,7 @@ class Lesson:
 
 @dataclass(frozen=True, eq=False)
 class Helper:
-    """A helper before its fit: its rows, its penalty, the releases it will make, and where they are charged.
+    """A helper before its fit: its rows (N, d), its penalty, the releases it will make, and where they are charged.
 
     `known` is the digest of all that these releases depend on; it names the plan in the ledger.
     """
@@ -145,7 +148,7 @@ class Helper:
     def of(
         cls, rows: ClippedRows, penalty: Penalty, mechanism: Recommended, lesson: Lesson, book: Book, sketch: bool
     ) -> "Helper":
-        """The helper with a plan that its budget covers to the end, or a refusal before anything is computed."""
+        """The helper with its plan; BudgetError, before anything is computed, where its budget is too small."""
         bound = lesson.gradient_bound(mechanism.gradient_clip)
         curvature = float(lesson.curvature(bound).max())
         plan = mechanism.plan(*rows.shape, curvature, bound, sketch=sketch, shifts=lesson.shifts)
@@ -156,10 +159,11 @@ class Helper:
 
 @dataclass(frozen=True, eq=False)
 class HelperFit:
-    """A helper's private weights (for its clipped rows) and what they cost; all else here is private, too.
+    """A helper's weights (d,) for its clipped rows, and what they cost.  All fields are differentially private.
 
     shift    what is added to every score beside D_i . weights
-    energy   sum_i w_i score_i^2, w_i the curvatures
+    energy   sum_i w_i score_i^2, w_i the curvatures, from the noisy Gram matrix
+    scores   (N,), noisy; None where none are released
     """
 
     weights: Array
@@ -174,7 +178,7 @@ class HelperFit:
 
 
 def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
-    """A helper's weights from noisy releases of its rows."""
+    """A helper's weights, from a noisy Gram matrix and noisy gradients of its rows."""
     plan, book = helper.plan, helper.book
     known, name = helper.known, helper.known.hex()
     framed = frame_rows(helper)
@@ -204,7 +208,7 @@ def fit_helper(helper: Helper, lesson: Lesson) -> HelperFit:
 
 
 def frame_rows(helper: Helper) -> FramedRows:
-    """The rows as all later releases see them: centred and scaled by two releases, where the plan pays for these."""
+    """The rows that all later releases use: centred and scaled by two releases, where the plan pays for them."""
     plan, rows, last = helper.plan.frame, helper.rows, len(helper.plan.gradients)
     if plan is None:
         return FramedRows.plain(rows)
@@ -241,7 +245,7 @@ def newton_of(plan: Plan, framed: FramedRows, triangle: Array, lesson: Lesson) -
 
 
 def _scores(helper: Helper, framed: FramedRows, weights: Array, shift: float) -> Array | None:
-    """One noisy, clipped score per row, without the shift, where the plan pays for it."""
+    """Noisy, clipped scores (N,) without the shift; None where the plan does not pay for them."""
     query = helper.plan.scores
     if query is None:
         return None
@@ -258,10 +262,10 @@ def _scores(helper: Helper, framed: FramedRows, weights: Array, shift: float) ->
 
 
 def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layout) -> Sketch:
-    """A noisy sketch of sqrt(curvature) * score: all that a helper tells about its score."""
+    """A noisy sketch of sqrt(curvature) * score (N,), by which the label party compares helpers."""
     framed = frame_rows(helper)
     weights, rows = framed.joined(fit.weights, fit.shift), framed.rows
-    # A bound above 0 where all scores are 0.
+    # The bound is positive also where all scores are 0.
     bound = max(CLIP * float(np.sqrt(fit.energy / rows.shape[0])), 1e-6)
     query = fit.plan.sketch(layout.buckets, bound)
     scores = np.sqrt(curvature) * framed.forward(weights)
@@ -274,18 +278,18 @@ def sketch_helper(helper: Helper, fit: HelperFit, curvature: Array, layout: Layo
         lambda stream: query.release(scores, layout.bucket, layout.sign, rows.bits, stream),
         helper.known.hex(),
     )
-    # The energy is a sum of squares in units of B, the sums are in units of B: bring both to squares.
+    # The last number is the energy divided by the bound: see NoisySketch.
     return Sketch(released[:-1], float(released[-1]) * bound, query.sigma)
 
 
 def best_constant(loss: Loss, labels: Array, weights: Array) -> float:
-    """The score that, given to every row, has the least loss: it tells nothing about features."""
-    from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
+    """The constant score with the least weighted loss, 0 where it is infinite; it tells nothing about features."""
+    from scipy.optimize import brentq  # imported only where it is used: it loads slowly
 
     def pull(b: float) -> float:
         return float(weights @ loss.gradient(np.full(labels.size, b), labels))
 
     reach = 1.0
-    while pull(-reach) * pull(reach) > 0 and reach < 1e6:  # a score of a million has no finite best value
+    while pull(-reach) * pull(reach) > 0 and reach < 1e6:  # a best score beyond a million counts as infinite
         reach *= 2
     return float(brentq(pull, -reach, reach)) if pull(-reach) * pull(reach) <= 0 else 0.0

@@ -4,8 +4,8 @@ Helper k has the score s_k, one number per row, and the public curvature w. Near
 of sum_k alpha_k s_k is sum_k e_k (1 - alpha_k)^2 / 2 plus cross terms r_kl sqrt(e_k e_l) alpha_k alpha_l,
 where e_k = sum_i w_i s_ki^2 is the helper's energy and r_kl the correlation of sqrt(w) s_k and sqrt(w) s_l.
 Each helper sends a noisy sketch of sqrt(w) s_k, and the label party solves S alpha = e with S_kl = r_kl
-sqrt(e_k e_l), r_kl being the posterior mean given its estimate, its error and a prior on [0, 1].
-Without information r_kl is 1/2, with much it is the estimate. The label party sees sketches only.
+sqrt(e_k e_l). It takes for r_kl the posterior mean, given an estimate, its error and a prior on [0, 1]:
+1/2 where the error is large, and the estimate where it is small. The label party sees sketches only.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-FEWEST_BUCKETS = 8  # of a sketch: with fewer, helpers' scores collide too often to be told apart
+FEWEST_BUCKETS = 8  # buckets of a sketch: with fewer, too many rows share a bucket to compare helpers' scores
 MOST_BUCKETS = 2**15
-"""A sketch travels as scalars, and with more buckets its sampling error is far below anything that matters."""
+"""Most buckets of a sketch, which is sent as scalars: with so many its sampling error is already negligible."""
 CLIP = 1.0
-"""Scores are clipped to this many of their root mean squares: more would cost more noise than it tells."""
+"""Scores are clipped at this multiple of their root mean square: a larger one adds more noise than information."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Public buckets and signs, one of each per row."""
+    """Public buckets (N,) and signs (N,), one of each per row."""
 
     bucket: NDArray[np.int64]
     sign: Floats
@@ -44,7 +44,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A released sketch: bucket sums, the clipped energy, and the noise of each."""
+    """A released sketch: bucket sums (buckets,), the energy of the clipped scores, and the noise of a sum."""
 
     sums: Floats
     energy: float
@@ -52,7 +52,10 @@ class Sketch:
 
 
 def bucket_count(records: int, mu: float, sensitivity: float) -> int:
-    """The number of buckets at which sampling error and noise are equal, within reason: N mu^2 / (Delta CLIP)^2."""
+    """The number of buckets at which sampling error and noise are equal: N mu^2 / (2 (Delta CLIP)^2).
+
+    It is at least FEWEST_BUCKETS, and at most N and MOST_BUCKETS.
+    """
     best = records * mu**2 / (sensitivity * CLIP) ** 2 / 2
     return int(np.clip(best, FEWEST_BUCKETS, min(records, MOST_BUCKETS)))
 
@@ -70,19 +73,19 @@ def correlation(a: Sketch, b: Sketch) -> tuple[float, float]:
 
 
 def posterior_mean(estimate: float, error: float) -> float:
-    """The mean of r = sin(theta)^2, theta uniform on [0, pi/2] beforehand, given a normal estimate of r.
+    """The posterior mean of r = sin(theta)^2, theta uniform on [0, pi/2] beforehand, given a normal estimate of r.
 
-    Helpers mostly hold either quite different signals or the same one, and this prior leans to both ends.
+    This prior prefers r near 0 and near 1: most helpers hold either different signals or the same one.
     """
-    r = np.sin(np.linspace(0.0, np.pi / 2, 401)) ** 2  # points: the mean is exact to 0.002
+    r = np.sin(np.linspace(0.0, np.pi / 2, 401)) ** 2  # 401 points: the mean is exact to 0.002
     exponent = -(((estimate - r) / error) ** 2) / 2
     density = np.exp(exponent - exponent.max())
     return float(density @ r / density.sum())
 
 
 def mixing_factors(energies: Sequence[float], sketches: Sequence[Sketch]) -> Floats:
-    """alpha: the factor of each helper's score, between 0 and 1."""
-    from scipy.optimize import nnls  # loaded when needed: few runs do, and it loads slowly
+    """alpha (helpers,): the factor of each helper's score, between 0 and 1."""
+    from scipy.optimize import nnls  # imported only where it is used: it loads slowly
 
     count = len(energies)
     root = np.sqrt(np.maximum(np.asarray(energies, dtype=float), 0.0))
@@ -90,7 +93,7 @@ def mixing_factors(energies: Sequence[float], sketches: Sequence[Sketch]) -> Flo
     for k in range(count):
         for m in range(k):
             matrix[k, m] = matrix[m, k] = posterior_mean(*correlation(sketches[k], sketches[m]))
-    # Identical helpers make the matrix singular; a small ridge splits the signal evenly between them.
+    # Identical helpers make the matrix singular.  A floor under its eigenvalues splits the signal evenly between them.
     values, vectors = np.linalg.eigh(matrix)
     factor = np.sqrt(np.maximum(values, 1e-3))[:, None] * vectors.T
     whitened = np.linalg.solve(factor.T, root)

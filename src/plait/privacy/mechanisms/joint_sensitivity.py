@@ -1,7 +1,7 @@
-"""What a Gram matrix and gradients of the same rows cost together: less than the sum, for no row moves both most.
+"""What a Gram matrix and gradients of the same rows cost together: less than the sum, as no row moves both the most.
 
-Later gradients are taken nearer to the optimum, so they get more of the budget: gradient k gets a part that grows as
-k^GROWTH.  The weights are computed with each gradient counted by its budget, so that no part of it is lost.
+Later gradients are taken nearer to the optimum, so they get more of the budget: the part of gradient k grows as
+k^GROWTH.  `noisy_newton` weights each gradient by its part, so that nothing of the budget is lost.
 
 Replacing the row a by a' moves the Gram matrix most when a and a' are orthogonal, and a gradient most when they are
 opposite, where the Gram matrix does not move at all.  In units of the noise, with A the sum of B^2 / sigma^2 over the
@@ -9,7 +9,7 @@ gradients, C = W^2 / sigma^2 of the Gram matrix and y = |a . a'| in [0, 1],
 
     shift^2  <=  A (|a|^2 + |a'|^2 + 2 y) + C (|a|^4 + |a'|^4 - 2 y^2)  <=  2 A + 2 C + max over y of (2 A y - 2 C y^2),
 
-which is 4 A for A >= 2 C: then the Gram matrix costs nothing.  Blanking a row moves both at once: A + C.  The rows of
+which is 4 A for A >= 2 C: then the Gram matrix costs nothing.  Setting a row to zeros moves both: A + C.  The rows of
 the Gram matrix are cut to their grid once more, which changes a . a' by at most 2 sqrt(d) 2^-bits, and the bound by 4 C
 times that.  Releases that follow from earlier ones compose by the sum of their squared shifts (docs/privacy/proofs.md).
 """
@@ -23,14 +23,14 @@ from plait.privacy.clipping import Adjacency, exact_bits
 from plait.privacy.mechanisms.releases import NoisyGradient, NoisyGram
 
 MOST_FREE = 1 / 3
-"""C / (A + C) up to which A >= 2 C."""
+"""The largest C / (A + C) for which A >= 2 C, so that the Gram matrix costs nothing."""
 GROWTH = 2.0
-"""The power by which gradients' parts of the budget grow: 1, 4, 9, ... With 0 the first, roughest ones cost as much."""
+"""The power by which gradients' parts of the budget grow: 1, 4, 9, ...  With 0 all parts would be equal."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """One Gram matrix, then gradients, of `records` rows."""
+    """One Gram matrix and then gradients of `records` rows: A and C are their `precision`."""
 
     gram: NoisyGram
     gradients: tuple[NoisyGradient, ...]
@@ -59,14 +59,14 @@ class Joint:
         """What each release adds to the cost of those before it, the Gram matrix first."""
         square = [self._shift_square(k) for k in range(len(self.gradients) + 1)]
         rounding = math.hypot(self.gram.rounding, *(g.rounding for g in self.gradients))
-        # A rounded shift is at most the shift plus `rounding`, after every release and so after the first.
+        # Rounding adds at most `rounding` to a shift; relative to the shift that is the most after the first release.
         factor = 1 + rounding / math.sqrt(square[0])
         steps = [square[0], *(after - before for before, after in pairwise(square))]
         slack = [self.gram.slack, *(g.slack for g in self.gradients)]
         return tuple(Cost(mu=factor * math.sqrt(s), slack=e) for s, e in zip(steps, slack, strict=True))
 
     def _shift_square(self, count: int) -> float:
-        """The most that one row can move the Gram matrix and the first gradients, squared, in units of noise."""
+        """The largest shift^2, in units of noise, of the Gram matrix and the first `count` gradients by one row."""
         a, c = sum(g.precision for g in self.gradients[:count]), self.gram.precision
         if self.gram.adjacency is Adjacency.ZERO_OUT:
             return a + c

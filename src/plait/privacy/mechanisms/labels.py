@@ -1,4 +1,4 @@
-"""Label privacy: every label is noised once, kept, and used through targets that are right on average.
+"""Label privacy: noise is drawn once for every label, and training uses unbiased targets made from noisy labels.
 
 k classes, k-ary randomised response: the true class is kept with probability e^eps / (e^eps + k - 1) and
 otherwise replaced by one of the k - 1 others. With p = 1 / (e^eps + k - 1) the probability of each other
@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STEPS = 2**16
-"""Steps of the grid on which a regression label is rounded, over its public range."""
-COIN = 2**53  # equally likely sides: probabilities are multiples of 2^-53, which a double holds exactly
+"""Steps of the grid to which a numeric label is rounded, over its public range: far finer than the noise."""
+COIN = 2**53  # equally likely outcomes of a draw: probabilities are multiples of 2^-53, which a double holds exactly
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RandomisedResponse(LabelMechanism):
 
     @property
     def lie(self) -> float:
-        """Probability of each particular other class: 1 / (e^eps + k - 1), rounded up to the coin's grid."""
+        """p, the probability of each single other class: 1 / (e^eps + k - 1), rounded up to a multiple of 1 / COIN."""
         return math.ceil(COIN / (math.exp(self.epsilon) + self.classes - 1)) / COIN
 
     @property
@@ -74,7 +74,7 @@ class RandomisedResponse(LabelMechanism):
         return (1 - self.lie) / (1 - 2 * self.lie)
 
     def release(self, labels: ArrayLike, stream: Keystream) -> Ints:
-        """Reported classes, 0..k-1. A coin decides whether to lie, and a uniform shift how."""
+        """Reported classes (N,), 0..k-1.  One draw decides whether to report another class, a second one which."""
         true = np.asarray(labels, dtype=np.int64)
         if true.size and (true.min() < 0 or true.max() >= self.classes):
             raise InputError(f"Labels must be classes 0..{self.classes - 1}. Found {true.min()} to {true.max()}.")
@@ -83,7 +83,7 @@ class RandomisedResponse(LabelMechanism):
         return (true + np.where(lies, shift, 0)) % self.classes
 
     def targets(self, reported: ArrayLike) -> Floats:
-        """Unbiased soft targets, N x k; for two classes the N targets of class 1."""
+        """Unbiased soft targets (N, k); for two classes the targets (N,) of class 1."""
         seen = np.asarray(reported, dtype=np.int64)
         hot = (seen[:, None] == np.arange(self.classes)).astype(np.float64)
         soft: Floats = (hot - self.lie) / (1 - self.classes * self.lie)
@@ -117,7 +117,7 @@ class RandomisedResponse(LabelMechanism):
 
 @dataclass(frozen=True, eq=False)
 class ReportedClass(LabelMechanism):
-    """One class against the rest, from labels (N,) that were noised before: it costs nothing more."""
+    """One class against the rest, from labels (N,) that already have their noise: it costs nothing more."""
 
     response: RandomisedResponse
     reported: Ints

@@ -10,9 +10,8 @@ and sends u = clip(D x, B_o) + N(0, sigma^2 I_N). Replacing row i moves x by e w
     Delta^2 = (2 B_o)^2 + (R + B_s)^2 / kappa        one row is replaced
     Delta^2 = B_o^2 + (R + B_s)^2 / (4 kappa)        one row is set to zeros
 
-A solver that ends with gradient norm eta adds 2 eta / (2 sqrt(kappa)): both solutions may be off. The rule
-for the state: a round reads the data and released values only, and subtracts its released share, never the
-clean one.
+A solver that ends with gradient norm eta adds 2 eta / (2 sqrt(kappa)), because both solutions may be inexact. A round
+reads only the data and released values: it subtracts the share that was released, never the share before noise.
 """
 
 import math
@@ -121,7 +120,7 @@ class MechanismA(GuaranteedMechanism):
             grid = Grid.for_sigma(self.sensitivity / mu)
             if self._cost(grid, records).times(self.rounds).delta(self.epsilon) <= self.delta:
                 return grid
-            mu *= 1 - 1e-6  # a millionth more noise, until discrete noise is paid for, too
+            mu *= 1 - 1e-6  # a millionth more noise, until the cost of discrete noise is covered, too
 
     def cost(self, records: int) -> Cost:
         """The cost of one round."""
@@ -131,7 +130,7 @@ class MechanismA(GuaranteedMechanism):
         return Cost(mu=(self.sensitivity + grid.rounding(records)) / grid.sigma, slack=grid.slack(records))
 
     def solve(self, rows: ClippedRows, targets: Floats) -> Floats:
-        """The x-update for clipped targets; its optimality is measured, because the sensitivity counts on it."""
+        """x (d,), the x-update for clipped targets (N,); PrivacyError where its gradient norm exceeds `residual`."""
         s = np.clip(targets, -self.target_bound, self.target_bound)
         hessian = rows.gram() + self.kappa * np.eye(rows.shape[1])
         linear = -rows.adjoint(s)
@@ -148,12 +147,12 @@ class MechanismA(GuaranteedMechanism):
         return x
 
     def _composite(self, hessian: Floats, linear: Floats) -> tuple[Floats, float]:
-        """A minimiser with R_0, one proximal step after the solver's, and the norm of a subgradient there.
+        """The minimiser with R_0, after one proximal step beyond the solver's result, and a subgradient's norm there.
 
         x+ = prox(w), w = x - t (H x - b), makes (w - x+) / t a subgradient of R_0 and the ball at x+.
         """
         problem = CompositeProblem(self.rest + Ball(self.radius), Quadratic.of(hessian))
-        # To a residual of 1e-13, the limit of doubles: what is left is measured and added to the sensitivity.
+        # To a residual of 1e-13, near the limit of doubles; `solve` checks the residual that is left.
         start = problem.solve(linear, self.scale, np.zeros(linear.size), 1e-13)
         x = problem.proximal_step(start, linear, self.scale)
         gap = (start - x) / problem.t + hessian @ (x - start)
@@ -178,12 +177,12 @@ class MechanismA(GuaranteedMechanism):
 def ball_residual(gradient: Floats, x: Floats, radius: float) -> float:
     """How far a gradient at x is from optimality on |x| <= radius; at the edge it may point along -x."""
     norm = float(np.linalg.norm(x))
-    if norm < radius * (1 - 1e-9):  # closer to the edge than rounding can tell counts as on it
+    if norm < radius * (1 - 1e-9):  # within rounding error of the edge counts as on it
         return float(np.linalg.norm(gradient))
     inward = max(0.0, -float(gradient @ x) / norm**2)
     return float(np.linalg.norm(gradient + inward * x))
 
 
 def column_sensitivity(target_norm: float, column_norm: float, kappa: float) -> float:
-    """Sensitivity to replacing one column of norm at most C: |s| C^2 / (kappa + C^2)."""
+    """Sensitivity to replacing one column of norm at most C, for targets s: |s| C^2 / (kappa + C^2)."""
     return target_norm * column_norm**2 / (kappa + column_norm**2)

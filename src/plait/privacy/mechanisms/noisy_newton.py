@@ -1,33 +1,38 @@
 """Weights from one noisy Hessian and a few noisy gradients: nothing here sees data.
 
-A noisy gradient g_k at x_k tells the right-hand side b = H x* of the optimum x*: b_k = H x_k - g_k, with noise sigma_k.
-The b_k are averaged, each counted by 1 / sigma_k^2, and the weights are the posterior mean given the average.  In the
-eigenbasis of H, with e an eigenvalue, lambda the penalty, tau^2 the prior variance of a weight and s^2 the variance of
-the average's noise, each coordinate is
+A noisy gradient g_k at x_k gives an estimate of the right-hand side b = H x* of the optimum x*: b_k = H x_k - g_k, with
+noise sigma_k.  The b_k are averaged with weights 1 / sigma_k^2, and the weights of the model are the posterior mean
+given the average b.  In the eigenbasis of H each coordinate is
 
-    b / (e + lambda + S),   S = e (1 / f - 1),   f = e^2 / (e^2 + (s^2 + k e) / tau^2),
+    b / (e + lambda + S),   S = e (1 / f - 1),   f = e^2 / (e^2 + (s^2 + v e) / tau^2),
 
-the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2. Any other penalty takes the place of the ridge in
-that problem.  Early averages are noisy and are shrunk most, so that no step goes far astray.  k e is the variance of b
-between samples of rows (`Lesson.sampling`): a model is for rows that it has not seen.  The weight of a constant column,
-the last one, has no penalty.
+    e        the eigenvalue
+    lambda   the ridge penalty
+    tau^2    the prior variance of a weight
+    s^2      the variance of the average's noise
+    v e      the variance of b over random draws of the rows (`Lesson.sampling` is v): the model is for new rows
 
-H is the curvature at the offset.  Where the score varies much, the loss is flatter: `secant` says by which factor, for
-a score of this spread, and H counts that much less, in b_k, in e and in f.  Of this lessening counts as much as f says
-that the score is signal, for noise makes scores vary, too.
+This is the minimiser of u^T H u / 2 - b^T u + lambda |u|^2 / 2 + u^T S u / 2.  Any other penalty takes the place of the
+ridge in that problem.  Early averages are noisy and are shrunk the most, so that early steps are small.  The weight of
+a constant column, the last one, has no penalty.
 
-The prior: before anything is seen, a party's score varies between rows by STRONG or by WEAK, at even odds, its weights
-being alike in all directions.  With W the sum of the rows' curvatures that is tau^2 = STRONG W / trace H, or WEAK
-instead of STRONG; W / trace H counts as at most SPARSE, for rows of norm 1.  The average has variance tau^2 e^2 + s^2 +
-k e along each direction, which says how likely either of them is, and f is the mean of both.  So a party that has
-little to say is soon taken to have little to say.
+H is the curvature at the offset.  Where the score varies much, the loss is flatter: `secant` is the factor for a score
+of this spread, and multiplies H in b_k, in e and in f.  Noise, too, makes scores vary.  So 1 - secant is first
+multiplied by the mean of f, the fraction of the score that is signal.
 
-The Hessian: noise spreads the eigenvalues, and its eigenvectors are not those of the true matrix T.  What counts is
-v_i^T T v_i.  For noise whose entries beside the diagonal have standard deviation sigma its best estimate is
+The prior: before anything is seen, the variance of a party's score between rows is STRONG or WEAK, with equal
+probability, and its weights have one variance in all directions.  With W the sum of the rows' curvatures, tau^2 is
+STRONG W / trace H or WEAK W / trace H.  W / trace H is at most SPARSE, for rows of norm 1.  The average has variance
+tau^2 e^2 + s^2 + v e along each direction.  Its likelihood gives the probability of STRONG and of WEAK, and f is the
+mean of both.  So the weights of a party without signal soon become small.
+
+The Hessian: noise spreads the eigenvalues, and the eigenvectors v_i are not those of the true matrix T.  The curvature
+along them is v_i^T T v_i.  Where the noise beside the diagonal has standard deviation sigma, its best estimate is
 
     e_i - 2 sigma^2 sum_j (e_i - e_j) / ((e_i - e_j)^2 + sigma^2),
 
-smoothed over one sigma (Bun, Allez, Bouchaud and Potters 2016), then made to rise with i and raised to a floor.
+smoothed over one sigma (Bun, Allez, Bouchaud and Potters 2016).  The estimates are then made to increase with i, and
+raised to a floor.
 """
 
 import math
@@ -43,20 +48,20 @@ from plait.problem.prox_newton import CompositeProblem, Quadratic
 
 Floats = NDArray[np.float64]
 
-STRONG = 2.0  # variance of a party's score between rows, in squared logits, where it has something to say
-WEAK = 0.05  # the same where it has little to say: a fortieth
-SPARSE = 3.0  # largest W / trace H: in rows that are mostly zeros, weights that make the score vary would be huge
+STRONG = 2.0  # variance of a party's score between rows, in squared logits, where its columns hold signal
+WEAK = 0.05  # the same where its columns hold little signal: a fortieth of STRONG
+SPARSE = 3.0  # largest W / trace H: for rows that are mostly zeros the prior would else allow huge weights
 FLOOR = 0.4
-"""The floor of eigenvalues in units of sigma sqrt(d); noise alone has eigenvalues up to 2 sigma sqrt(d)."""
-LEAST_KEPT = 1e-12  # smallest f: far below what anybody could notice, and 1 / f keeps its digits
-LEAST_NOISE = 1e-150  # standard deviation that an exact gradient counts as: 1 / sigma^2 is then still a finite number
+"""The floor of eigenvalues, in units of sigma sqrt(d): noise alone has eigenvalues up to 2 sigma sqrt(d)."""
+LEAST_KEPT = 1e-12  # smallest f: such a weight is as good as 0, and 1 / f stays a finite number
+LEAST_NOISE = 1e-150  # smallest standard deviation of a gradient's noise: 1 / sigma^2 stays a finite number
 
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """The current weights (d), the averaged right-hand sides in the eigenbasis (d), and 1 / their variance.
+    """The current weights (d,), the averaged right-hand side in the eigenbasis (d,), and 1 / its variance.
 
-    `signal` is the mean of f over the energy of the score.
+    `signal` is the mean of f, weighted by the energy of the score along each direction.
     """
 
     weights: Floats
@@ -67,9 +72,15 @@ class NewtonState:
 
 @dataclass(frozen=True, eq=False)
 class NoisyNewton:
-    """A noisy Hessian in its eigenbasis, cleaned, and tau^2 for a score that varies by 1.
+    """A noisy Hessian (d, d) in its eigenbasis, with cleaned eigenvalues.
 
-    `free` where the last column has no penalty.
+    values      the cleaned eigenvalues e (d,)
+    vectors     the eigenvectors (d, d), as columns
+    unit        tau^2 for a score of variance 1: W / trace H, or `largest` where that is smaller
+    curvature   W, the sum of the rows' curvatures
+    sampling    `Lesson.sampling`
+    secant      `Lesson.secant`
+    free        whether the last column has no penalty
     """
 
     values: Floats
@@ -93,7 +104,7 @@ class NoisyNewton:
     ) -> "NoisyNewton":
         """From a Hessian with noise sigma on its diagonal, and the sum of the rows' curvatures.
 
-        `sampling` and `secant` as in `Lesson`; `largest` is what W / trace H counts as at most.
+        `sampling` and `secant` are those of `Lesson`; `largest` is the upper limit of W / trace H.
         """
         found, vectors = np.linalg.eigh(hessian)
         values = _cleaned(found, sigma / math.sqrt(2))
@@ -107,9 +118,9 @@ class NoisyNewton:
     def step(
         self, state: NewtonState, gradient: Floats, sigma: float, penalty: Penalty, factor: float = 1.0
     ) -> NewtonState:
-        """Average in what `gradient`, with noise `sigma`, tells at state.weights; then shrink.
+        """Add to the average what `gradient` (d,), with noise `sigma`, tells at state.weights; then shrink.
 
-        The penalty counts `factor` times: as often as all rows whose losses the gradient is of.
+        The penalty is multiplied by `factor`: the sum of the rows' factors in the gradient (`Lesson.mass`).
         """
         told = max(sigma, LEAST_NOISE) ** -2
         precision = state.precision + told
@@ -128,7 +139,7 @@ class NoisyNewton:
         return NewtonState(weights, average, precision, float(energies @ kept) / whole if whole > 0 else 0.0)
 
     def _kept(self, values: Floats, average: Floats, variance: float) -> Floats:
-        """f (d,): what is kept of an average with this variance, the mean over both priors."""
+        """f (d,): the fraction that is kept of an average with this variance, the mean over both priors."""
         signal = np.outer([STRONG, WEAK], self.unit * values**2)
         spread = signal + variance + self.sampling * values
         evidence = -np.sum(np.log(spread) + average**2 / spread, axis=1) / 2
@@ -137,7 +148,7 @@ class NoisyNewton:
         return np.maximum(kept, LEAST_KEPT)
 
     def _ridged(self, average: Floats, curvature: Floats, ridge: float) -> Floats:
-        """The minimiser with a ridge on every weight, but for that of a free column (Sherman and Morrison)."""
+        """The minimiser (d,) with a ridge on every weight except that of a free column (Sherman and Morrison)."""
         solved: Floats = average / (curvature + ridge)
         if self.free:
             column = self.vectors[-1]
@@ -146,7 +157,7 @@ class NoisyNewton:
         return self.vectors @ solved
 
     def _penalised(self, average: Floats, curvature: Floats, penalty: Penalty, factor: float, start: Floats) -> Floats:
-        """The minimiser with any penalty on every weight; that of a free column is eliminated first."""
+        """The minimiser (d,) with any penalty; the weight of a free column has none and is eliminated first."""
         matrix, right = (self.vectors * curvature) @ self.vectors.T, self.vectors @ average
         if not self.free:
             return _minimised(matrix, right, penalty, factor, start)
@@ -167,7 +178,7 @@ def _minimised(matrix: Floats, right: Floats, penalty: Penalty, factor: float, s
 
 
 def _cleaned(values: Floats, sigma: float) -> Floats:
-    """What the true matrix has along the eigenvectors of a noisy one, at least the floor; `values` (d,) ascend."""
+    """The estimates of v_i^T T v_i (d,), at least the floor; `values` (d,) are the noisy eigenvalues, ascending."""
     tiny = np.finfo(float).tiny
     if sigma == 0:
         return np.maximum(values, tiny)

@@ -24,8 +24,8 @@ from plait.privacy.noise import Grid, Keystream
 
 Floats = NDArray[np.float64]
 
-RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: smaller ones count as 0 in the pseudo-inverse
-ROW_TOLERANCE = 1e-6  # by which the norm of a row may miss the 1 that the paper assumes: float32 data pass
+RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: smaller ones are rounding errors, and count as 0
+ROW_TOLERANCE = 1e-6  # by which a row's norm may differ from 1, which the paper assumes: float32 data are within it
 REASON = "none (the support of the noise depends on the data)"
 
 
@@ -153,7 +153,7 @@ class NoPrivacy(Mechanism):
 
 @dataclass(frozen=True, eq=False)
 class ColumnNoise:
-    """Samples of N(0, sigma^2 (D^T D)^+) through V e^-1/2 on the r eigenvalues above tolerance."""
+    """Draws from N(0, sigma^2 (D^T D)^+): `factor` (d, r) is V e^-1/2 for the r eigenvalues e above tolerance."""
 
     factor: Floats
 
@@ -191,14 +191,14 @@ def check_unit_rows(matrix: Any) -> None:
 
 
 def to_ball(vector: Floats, radius: float) -> Floats:
-    """The nearest point of the ball: for y, z, and for the received feedback with radius M b_1."""
+    """The nearest point to `vector` in the ball |x| <= radius: for y, z and the feedback that a party receives."""
     norm = float(np.linalg.norm(vector))
     return vector if norm <= radius else vector * (radius / norm)
 
 
 def minimise_on_ball(hessian: Floats, linear: Floats, radius: float) -> Floats:
     """argmin x^T H x / 2 + <linear, x> over |x| <= r, by the secular equation |(H + nu I)^-1 linear| = r."""
-    from scipy.optimize import brentq  # loaded when needed: few runs do, and it loads slowly
+    from scipy.optimize import brentq  # imported only where it is used: it loads slowly
 
     values, vectors = np.linalg.eigh(hessian)
     values = np.where(values > RANK_TOLERANCE * max(values[-1], 0.0), values, 0.0)

@@ -1,10 +1,10 @@
 """Permanent label noise: the noise of a row's label is a function of the secret, its id, its label and epsilon.
 
-However often the labels are used, in whatever rows, order or run, a row with the same label reports the same: there
-is nothing to average.  A row whose label has changed reports anew, and that is a second release about it: the
-ledger is charged epsilon once for every different label that some row has had.
+A row with the same label always gets the same noisy label, whatever the run and whichever other rows are used.  So
+nobody can average the noise away.  A row whose label has changed gets new noise, and that is a second release about it.
+The ledger is therefore charged epsilon as many times as the most different labels that any one row has had.
 
-Without ids a row is known by its place, and any other labels vector may be the same people in other places: then
+Without ids a row is known by its place.  Another vector of labels may then be the same people in another order, so
 every vector is charged on its own.
 """
 
@@ -25,12 +25,12 @@ from plait.privacy.noise import Keystream, Noise, Release
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NAME = "labels"
-_PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests
+_PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests of 8 bytes
 _WHOLE = "The list of reported labels must be whole, or a label could be reported anew for nothing"
 
 
 class DrawsLabels(Protocol):
-    """A label mechanism: `batched` when it draws one word per row at a time, in step for all rows."""
+    """A label mechanism; `batched` where it draws equally many integers for every row: rows are drawn together."""
 
     batched: ClassVar[bool]
 
@@ -41,7 +41,10 @@ class DrawsLabels(Protocol):
 
 
 class RecordStream:
-    """Uniform integers, an own stream of them for every row: word j of row i is BLAKE2b(key, record_i, j)."""
+    """Uniform integers, with a stream of its own for every row: word j of row i is BLAKE2b(key, record_i, j).
+
+    record_i is the row's id and label, as bytes.
+    """
 
     def __init__(self, key: bytes, records: Sequence[bytes]) -> None:
         self._key = key
@@ -59,14 +62,14 @@ class RecordStream:
         while True:
             place = f"{self._drawn} {attempt} ".encode()
             word = int.from_bytes(hashlib.blake2b(place + record, key=self._key, digest_size=8).digest(), "big")
-            if word < 2**64 - 2**64 % bound:  # a word beyond the last whole run of `bound` would be uneven
+            if word < 2**64 - 2**64 % bound:  # larger words would make some results more likely than others
                 return word % bound
             attempt += 1
 
 
 @dataclass(frozen=True)
 class PermanentLabels:
-    """Draws labels under one table's secret and charges them to its account, where there is one."""
+    """Draws noisy labels under one table's secret, and charges them to its account, where there is one."""
 
     noise: Noise
     party: str
@@ -74,7 +77,7 @@ class PermanentLabels:
     ledger: Ledger | None = None
 
     def draw(self, mechanism: DrawsLabels, labels: Floats, ids: Sequence[str] | None) -> Floats:
-        """The reported labels (N,) of these rows, charged before they are drawn."""
+        """The noisy labels (N,) of these rows, charged before they are drawn."""
         release = Release(NAME, self.party, 0, NAME, canonical_digest(NAME, self.table, mechanism).hex())
         key = self.noise.stream(release).words(8).tobytes()
         names = [str(i) for i in range(labels.size)] if ids is None else list(ids)
@@ -118,5 +121,5 @@ class PermanentLabels:
 
 
 def _most_labels(pairs: NDArray[Any]) -> int:
-    """How many different labels some id has had."""
+    """The most different labels that any one id has had."""
     return int(np.unique(pairs["id"], return_counts=True)[1].max()) if pairs.size else 1

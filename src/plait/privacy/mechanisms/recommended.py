@@ -1,4 +1,4 @@
-"""The recommended mechanism: where rows lie, one noisy Gram matrix, a few noisy gradients, no number per row."""
+"""The recommended mechanism: the rows' noisy mean and spread, one noisy Gram matrix and a few noisy gradients."""
 
 import math
 from collections.abc import Callable
@@ -107,7 +107,7 @@ class Recommended(GuaranteedMechanism):
     ) -> "Plan":
         """The releases that together cost at most (epsilon, delta) for `records` rows of `width` columns.
 
-        `shifts` where the model has an intercept, which takes what a helper adds to every score.
+        `shifts`: whether the model has an intercept, to which a helper's shift is added.
         """
         check_delta(self.delta, records)
         framed = shifts and self._framed(records, width)
@@ -136,7 +136,7 @@ class Recommended(GuaranteedMechanism):
         return _largest(build, self.epsilon, self.delta)
 
     def _framed(self, records: int, width: int) -> bool:
-        """Whether a frame is worth its price, from public numbers alone."""
+        """Whether a frame is worth its cost, decided by public numbers alone."""
         if self.adjacency is not Adjacency.REPLACE or not self.frame_share:
             return False
         mu = mu_of(self.epsilon, self.delta) * math.sqrt(self.frame_share)
@@ -195,7 +195,7 @@ class Plan:
         if self.frame:
             cost += self.frame.cost
         if self.sketch_mu:
-            # Buckets are chosen later, and there are never more of them than rows.
+            # The number of buckets is chosen later, and is never larger than that of rows.
             cost += Cost(mu=self.sketch_mu, slack=self.sketch(self.records, 1.0).cost.slack)
         return cost + self.scores.cost if self.scores else cost
 
@@ -209,9 +209,9 @@ def _largest(build: Callable[[float], Plan], epsilon: float, delta: float) -> Pl
             f"{epsilon:g}. Release fewer numbers."
         )
     mu = mu_of(epsilon - slack, delta * math.exp(-slack))
-    mu *= mu / build(mu).cost.mu  # rounding has its price
+    mu *= mu / build(mu).cost.mu  # leaves room for the cost of rounding to the grid
     plan = build(mu)
     while plan.cost.delta(epsilon) > delta:
-        mu *= 1 - 1e-9  # a step below what anybody could notice in the noise
+        mu *= 1 - 1e-9  # a billionth: too little to matter in the noise
         plan = build(mu)
     return plan

@@ -1,14 +1,14 @@
 """Noisy releases about the rows of one party. Each object both adds its noise and states its cost.
 
-With rows a of norm at most 1, and a, a' the row that changes (replace; blanking sets a' = 0):
+Rows have norm at most 1. One row changes from a to a'; ZERO_OUT has a' = 0:
 
     Gram      sum_i w_i D_i D_i^T,  0 <= w_i <= W     |aa^T - a'a'^T|_F^2 = |a|^4 + |a'|^4 - 2(a.a')^2 <= 2
-              an entry beside the diagonal counts twice in this norm and is drawn once: it needs sigma / sqrt(2)
+              an entry beside the diagonal counts twice in this norm and is drawn once: its noise is sigma / sqrt(2)
     gradient  sum_i clip(q_i, B) D_i                  one summand changes, both have norm at most B
     scores    clip(D x, B), x already private         one coordinate changes, both values lie in [-B, B]
     sketch    signed bucket sums of clip(s_i, B) and their energy: one bucket and one sum change
 
-Values are divided by W or B before the noise and multiplied after it, so that the noise sees the exact
+Values are divided by W or B before the noise is added and multiplied after it, so that noise is added to the exact
 sums of `ClippedRows`. Rounding to the noise grid is part of the sensitivity.
 """
 
@@ -81,8 +81,8 @@ class NoisyGram(NoisyRelease):
     """Ghat = sum_i w_i D_i D_i^T + E, public w_i in [0, W]; E symmetric, independent above the diagonal.
 
     E has standard deviation sigma on the diagonal (`grid`) and sigma / sqrt(2) beside it (`beside`).  In units of this
-    noise, moving the matrix by M moves the release by sum_i M_ii^2 / sigma^2 + sum_(i<j) 2 M_ij^2 / sigma^2, squared:
-    |M|_F^2 / sigma^2.  So the Frobenius norm is the sensitivity, and no part of it is paid twice.
+    noise, adding M to the matrix has the squared size sum_i M_ii^2 / sigma^2 + sum_(i<j) 2 M_ij^2 / sigma^2, which is
+    |M|_F^2 / sigma^2.  So the sensitivity is that of the Frobenius norm, and no entry is paid for twice.
     """
 
     width: int
@@ -211,8 +211,8 @@ class NoisyScores(NoisyRelease):
 class NoisySketch(NoisyRelease):
     """Signed bucket sums of clip(s_i, B), s_i a function of row i, and the energy sum_i clip(s_i, B)^2 / B.
 
-    Buckets and signs are public. With c and c' the two values in units of B the squared change is
-    (c - c')^2 (1 + (c + c')^2), at most 4 on [-1, 1]^2 and at most 2 for c' = 0: the energy is free.
+    Buckets and signs are public. With c and c' the two values in units of B, the squared change is
+    (c - c')^2 (1 + (c + c')^2): at most 4 on [-1, 1]^2, as without the energy, and at most 2 for c' = 0.
     """
 
     buckets: int
@@ -244,12 +244,12 @@ class NoisySketch(NoisyRelease):
 
 
 def _bounded(values: Floats) -> Floats:
-    """One number per row, clipped to [-1, 1]; what is no number counts as 0, so that no row stops a release."""
+    """One number per row, clipped to [-1, 1]; NaN counts as 0, so that no row stops a release."""
     return np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
 
 
 def rounding_mu(dimension: int) -> float:
-    """The part of mu that rounding to plait's grid takes, at most: sqrt(dimension) / STEPS_PER_SIGMA."""
+    """The most that rounding to plait's grid adds to mu: sqrt(dimension) / STEPS_PER_SIGMA."""
     return math.sqrt(dimension) / STEPS_PER_SIGMA
 
 

@@ -1,18 +1,20 @@
-"""Where a helper's rows lie and how far they spread, released with noise: rows are centred and scaled by it.
+"""The frame of a helper's rows: their mean and spread, released with noise, by which rows are centred and scaled.
 
-Noise is added for rows of norm 1.  Rows that lie close together around a common centre c use little of that norm, and
-most of it says the same of everybody.  So a small part of the budget buys c and a radius r, and every row D_i becomes
+Noise is scaled for rows of norm 1.  Where rows lie close together around a centre c, most of that norm is the same for
+all of them, and little of it tells them apart.  So a small part of the budget is spent on c and a radius r, and every
+row D_i becomes
 
     ( clip((D_i - c) / r, 1),  CONSTANT ) / sqrt(1 + CONSTANT^2),
 
-a row of norm at most 1 with one more column.  Signal grows by 1 / r beside the noise.  The last column is the same for
-all rows: it lets the helper move the intercept, which a new score does to a model that is not linear.
+a row of norm at most 1 with one more column.  The signal grows by 1 / r against the noise.  The last column is the same
+for all rows.  Its weight moves the intercept: the best intercept of a model that is not linear changes when a score is
+added.
 
     mean      sum_i D_i                                       one summand changes: Delta = 2
     spread    sum_i v_i and sum_i v_i^2, v_i = min(|D_i - c|^2, 1)
               (v - v')^2 (1 + (v + v')^2) <= 2 on [0, 1]^2: Delta = sqrt(2)
 
-With ZERO_OUT a row of zeros would no longer be one after centring, and its bound would be lost: rows stay as they are.
+With ZERO_OUT rows stay as they are: after centring, a row of zeros would not be zero any more, as the bound assumes.
 """
 
 import math
@@ -28,13 +30,13 @@ from plait.privacy.clipping import Adjacency, ClippedRows, Floats, cut
 from plait.privacy.mechanisms.releases import NoisyRelease, grid_for
 from plait.privacy.noise import Keystream
 
-CONSTANT = 0.3  # norm of the column that is the same for all rows: it takes 4 % of the others' norm
-MEAN_PART = 0.7  # of the frame's mu^2: a mean has many numbers and a larger sensitivity
-LARGEST_ERROR = 0.3  # norm of the noise in the centre, above which no frame is released: rows have norm 1
-DEVIATIONS = 1.5  # of |D_i - c|^2 above its mean where rows are clipped: most rows stay whole
-LEAST_DEVIATION, MOST_DEVIATION = 0.3, 1.5  # of |D_i - c|^2 in units of its mean: what lies outside is taken for noise
-LEAST_RADIUS = 0.01  # rows that are all alike are not blown up by more than a hundred
-MOST_NUMBERS = 2**27  # of a table: centred rows are not sparse, and take 1 GB then
+CONSTANT = 0.3  # value of the constant column, where other columns have norm 1: they lose 4 % of their norm to it
+MEAN_PART = 0.7  # part of the frame's mu^2 for the mean, which has many numbers and the larger sensitivity
+LARGEST_ERROR = 0.3  # norm of the noise in the centre, beside rows of norm 1: above it no frame is released
+DEVIATIONS = 1.5  # standard deviations of |D_i - c|^2 above its mean: rows beyond are clipped, which are few
+LEAST_DEVIATION, MOST_DEVIATION = 0.3, 1.5  # limits of that deviation / the mean: beyond them it is noise
+LEAST_RADIUS = 0.01  # smallest r: rows that are all alike are multiplied by a hundred at most
+MOST_NUMBERS = 2**27  # most numbers in a table: centred rows are not sparse, and so many take 1 GB
 
 
 @dataclass(frozen=True)
@@ -115,19 +117,19 @@ class FramePlan:
 
     @property
     def useful(self) -> bool:
-        """Whether the centre would be known better than rows differ, and rows without zeros fit into memory."""
+        """Whether the noise in the centre is below LARGEST_ERROR, and the dense rows fit into memory."""
         error = self.mean.sigma * math.sqrt(self.mean.width) / self.records
         return error < LARGEST_ERROR and self.records * (self.mean.width + 1) <= MOST_NUMBERS
 
     def centre(self, total: Floats) -> Floats:
-        """c (d,) from the released sum of rows, shrunk to 0 as far as it is noise (James and Stein)."""
+        """c (d,) from the released sum of rows (d,), shrunk towards 0 by its fraction of noise (James and Stein)."""
         noise = self.mean.width * self.mean.sigma**2
         kept = max(0.0, 1 - noise / max(float(total @ total), noise))
         return total * (kept / self.records)
 
     def radius(self, sums: Floats) -> float:
-        """r from the released sums: DEVIATIONS standard deviations above the mean of |D_i - c|^2."""
-        # One standard deviation of the noise is added: a radius that is too small cuts rows off.
+        """r from the released sums (2,): r^2 = mean + DEVIATIONS standard deviations of |D_i - c|^2."""
+        # One standard deviation of the noise is added, because a radius that is too small clips many rows.
         first = min(1.0, (max(0.0, float(sums[0])) + self.spread.sigma) / self.records)
         variance = max(0.0, float(sums[1]) / self.records - first**2)
         deviation = float(np.clip(math.sqrt(variance), LEAST_DEVIATION * first, MOST_DEVIATION * first))
@@ -136,10 +138,10 @@ class FramePlan:
 
 @dataclass(frozen=True, eq=False)
 class FramedRows:
-    """A helper's rows as its releases see them: `rows` (N, d), or (N, d + 1) with a constant column last.
+    """The rows that a helper's releases use: `rows` (N, d), or (N, d + 1) with a constant column last.
 
-    With (x, t) weights of the framed columns, all in units of the helper's own rows, a row's score is
-    clip((D_i - c), r) . x + r CONSTANT t.
+    With weights x of the helper's columns and t of the constant column, in units of the helper's own rows, the score of
+    row i is clip(D_i - c, r) . x + r CONSTANT t.
     """
 
     rows: ClippedRows
@@ -154,7 +156,7 @@ class FramedRows:
 
     @classmethod
     def of(cls, rows: ClippedRows, centre: Array, radius: float) -> Self:
-        """Centred, scaled and clipped rows with a constant column: each row on its own, by released values."""
+        """Centred, scaled and clipped rows with a constant column; centre and radius are released values."""
         moved = dense(rows.matrix) - centre
         moved /= np.maximum(radius, np.linalg.norm(moved, axis=1))[:, None]
         length = math.hypot(1.0, CONSTANT)
@@ -163,7 +165,7 @@ class FramedRows:
 
     @property
     def scale(self) -> float:
-        """A row in the helper's own units is this times the framed one."""
+        """The factor between a framed row and the row in the helper's own units."""
         return self.radius * math.hypot(1.0, CONSTANT) if self.constant else 1.0
 
     def forward(self, weights: Array) -> Array:
@@ -185,5 +187,5 @@ class FramedRows:
 
 
 def dense(matrix: Any) -> Array:
-    """The matrix without sparse storage, a copy."""
+    """A dense copy of the matrix (N, d)."""
     return np.asarray(matrix.toarray()) if sp.issparse(matrix) else np.array(matrix, dtype=np.float64)

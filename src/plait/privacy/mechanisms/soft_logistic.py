@@ -1,4 +1,4 @@
-"""The logistic loss for targets that randomised response has made: unbiased, convex, and outside [0, 1]."""
+"""The logistic loss for targets that randomised response has made: unbiased and convex; targets lie outside [0, 1]."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -33,8 +33,8 @@ class SoftLogistic(Loss):
         return p * (1 - p)
 
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
-        """The gradient is negative for the high target and positive for the low one, and then shows the score."""
-        # Doubles next to 0 and 1, whose logarithms are finite.
+        """The sign of the gradient tells the target: negative for the high one.  Target and gradient tell the score."""
+        # Doubles near 0 and 1, whose logarithms are finite.
         p = np.clip(gradient + np.where(gradient < 0, self.high, self.low), 1e-16, 1 - 1e-16)
         return Seen(np.log(p) - np.log1p(-p), np.ones(p.shape, dtype=bool), p * (1 - p))
 
@@ -51,14 +51,14 @@ class SoftLogistic(Loss):
 
 
 SCORE_VARIANCE = 0.77
-"""What a party's score is taken to vary by between records, before labels are seen."""
+"""The prior variance of a party's score between rows, in squared logits."""
 
 
 def steadied(penalty: Penalty, factor: float, row_square: float, records: int) -> Penalty:
-    """The penalty that labels noisier by `factor` need, for rows of this mean squared norm.
+    """The penalty for labels that are noisier by `factor`, for rows of this mean squared norm.
 
-    Noisy labels inform by 1 / factor as much, so a prior that did not matter begins to: weights of variance
-    SCORE_VARIANCE / row_square, for all of the information that is missing.
+    penalty + L2((factor - 1) row_square / (SCORE_VARIANCE N)).  Noisy labels hold 1 / factor of the information, so a
+    prior on the weights begins to matter: it has variance SCORE_VARIANCE / row_square, and counts factor - 1 times.
     """
     extra = (factor - 1) * row_square / SCORE_VARIANCE / records
     return penalty + L2(extra) if extra > 0 else penalty
@@ -69,6 +69,6 @@ def label_noise_factor(targets: Array) -> float:
 
     A label has variance rate (1 - rate); an unbiased soft target t adds mean(t^2 - t), which is 0 for labels.
     """
-    rate = float(np.clip(targets.mean(), 0.05, 0.95))  # noise may put the mean outside (0, 1)
+    rate = float(np.clip(targets.mean(), 0.05, 0.95))  # noise may move the mean outside (0, 1)
     excess = max(0.0, float(np.mean(targets * (targets - 1))))
     return 1 + excess / (rate * (1 - rate))

@@ -1,4 +1,4 @@
-"""Alignment as the first phase of a run, or on its own: near and far parties, audit logs, what is kept."""
+"""Runs an alignment, as the first phase of a run or on its own, with local parties and those that dial in."""
 
 import itertools
 import shutil
@@ -27,7 +27,7 @@ from plait.transports.admission import Terms
 from plait.transports.handshake import PROTOCOL, Finished, Hello
 from plait.transports.server import Hub
 
-_TELLING = 30.0  # seconds for which absent parties are waited for, to tell them that the alignment has ended
+_TELLING = 30.0  # seconds that the coordinator waits for absent parties, to tell them that the alignment has ended
 
 
 class _RemoteMember:
@@ -57,9 +57,10 @@ class CoordinatorAlignment:
         self._logs: list[AuditLog] = []
 
     def meet(self, purpose: str, listen: Listen | None, remote: tuple[str, ...]) -> dict[str, Order]:
-        """Align, or go on with it, unless it is done; `purpose` is what the coordinator's program is there for.
+        """Align, or resume the alignment; do nothing where it is complete.
 
-        Returns the common rows of every party in this process, by the name of its file.
+        `purpose` is the command that the coordinator runs, such as "fit".  Returns the common rows of every party in
+        this process, by the party's name.
         """
         if not Order.exists(self._path):
             folders = [party.begin(self._name, self._key) for party in self._here]
@@ -119,7 +120,7 @@ class CoordinatorAlignment:
         shutil.rmtree(relay, ignore_errors=True)
 
     def _end(self, hub: Hub, near: list[AligningParty], finished: Finished, patience: float) -> None:
-        """Tell the far ones first and the coordinator last: when its order is there, all is done."""
+        """Tell the remote parties first and the coordinator last: once it has its order, all others were told."""
         hub.finish(finished, lambda _: None, patience)
         for member in reversed(near):
             member.finish(finished)
@@ -138,7 +139,10 @@ def align(
     progress: Progress,
     refresh: bool = False,
 ) -> Path:
-    """Align on its own, at the coordinator; any training of the same parties by the same id rules uses the result."""
+    """Run an alignment without training, at the coordinator; returns its folder.
+
+    Every later training of the same parties by the same id rules uses the result.
+    """
     need_alignment(job)
     here = local_alignments(job, file, local, consent, progress)
     found = None if refresh else find_alignment(here, resume=listen is not None)
@@ -153,7 +157,10 @@ def align(
 def local_alignments(
     job: Job, file: PartyFile, local: Sequence[PartyFile], consent: Consent, progress: Progress
 ) -> list[PartyAlignment]:
-    """Everyone in this process: the coordinator, whose ids are also those of the label party's columns, then others."""
+    """The members in this process: the coordinator first, then the other local parties.
+
+    The coordinator's ids are also those of the label party's columns: both are in one file.
+    """
     others = [PartyAlignment(job, other, consent, progress) for other in local if other.name != file.name]
     return [PartyAlignment(job, file, consent, progress, COORDINATOR), *others]
 
@@ -167,7 +174,7 @@ def missing_from(local: Sequence[PartyFile], job: Job) -> tuple[str, ...]:
 def help_align(
     job: Job, file: PartyFile, dial: Dial, consent: Consent, progress: Progress, refresh: bool = False
 ) -> None:
-    """A party's part in an alignment on its own."""
+    """Take part, as a party, in an alignment without training."""
     need_alignment(job)
     alignment = PartyAlignment(job, file, consent, progress)
     if not refresh and (name := newest_usable(alignment)):

@@ -126,7 +126,7 @@ class PartyAlignment:
         return alignment_path(self.file, self.name, alignment)
 
     def begin(self, alignment: str, key: str) -> RunFolder:
-        """Open its folder; one more alignment with these ids, unless it goes on with one that was counted."""
+        """Open the folder of an alignment; a new one counts against trust.max_alignments, a resumed one does not."""
         if not self.folder(alignment).exists():
             tally = Tally(self.file)
             tally.spend("alignments", 1, self.file.trust.max_alignments, _MORE_ALIGNMENTS, at_once=1)
@@ -137,7 +137,7 @@ class PartyAlignment:
         meter = Meter(self._tell)
         folder = self.folder(alignment)
         members = frozenset({COORDINATOR, *self._job.parties})
-        optional = frozenset({self._job.coordinator.name})  # where the coordinator brings the label party's columns
+        optional = frozenset({self._job.coordinator.name})  # its columns come with the coordinator's ids
         return Aligner(
             self.name,
             self.ids,

@@ -57,7 +57,7 @@ def alignment_path(file: PartyFile, member: str, alignment: str) -> Path:
 
 
 def is_usable(keeper: Keeper, alignment: str) -> bool:
-    """Whether this alignment is complete at a member, by the rules of the job, and of the ids that it has now."""
+    """Whether a member has completed this alignment, by the rules of the job and with the ids that it has now."""
     path = alignment_path(keeper.file, keeper.name, alignment)
     if not Order.exists(path) or RunFolder(path).status.job != keeper.digest:
         return False
@@ -85,7 +85,7 @@ def begin(keeper: Keeper, alignment: str, key: str) -> RunFolder:
 def find_alignment(members: Sequence[Keeper], resume: bool) -> tuple[str, str] | None:
     """Name and key of the newest alignment that all these members can use, or (`resume`) go on with; None for none.
 
-    The first member is the coordinator: the far ones say themselves whether they can.
+    The first member is the coordinator.  Remote parties are not asked here: each says later whether it can.
     """
     own = members[0]
     for path in sorted(own.file.path("alignments").glob(f"*/{COORDINATOR}/run.json"), reverse=True):

@@ -8,7 +8,7 @@ from plait.transports.server import Hub
 
 
 class AllParties:
-    """Asks every party, wherever it is; the local ones compute while the others do."""
+    """Asks every party; local parties compute while the remote ones do."""
 
     def __init__(self, local: Mapping[str, StoredParty], hub: Hub | None) -> None:
         self._local = local

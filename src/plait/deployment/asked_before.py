@@ -1,11 +1,11 @@
-"""What a party was asked: a question that comes again must be the one that it was."""
+"""What a party was asked: a repeated question must be the same as the first time."""
 
 from collections.abc import Mapping
 
 from plait.errors import ProtocolError
 from plait.messages import Broadcast
 
-_LARGE_QUESTION = 1 << 24  # bytes: it is then worth a digest, which takes some milliseconds, not to keep it in memory
+_LARGE_QUESTION = 1 << 24  # bytes: of a larger question only the digest is kept; it takes milliseconds and saves memory
 
 
 class Questions:
@@ -32,7 +32,7 @@ class Questions:
             del self._last[next(iter(self._last))]
 
     def need_same(self, seq: int, broadcast: Broadcast) -> None:
-        """ProtocolError where this number was asked before with something else."""
+        """ProtocolError where exchange `seq` asked something else before."""
         kept = self._last.get(seq)
         before = kept.digest if isinstance(kept, Broadcast) else kept or self._asked.get(seq)
         if before is not None and before != broadcast.digest:

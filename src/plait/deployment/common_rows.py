@@ -20,7 +20,7 @@ from plait.messages import Share
 
 SOMEBODY = "some party"
 """Who lacks a row after a private join of three parties or more: nobody knows."""
-_NOBODYS = ""  # an id that no row has: asked for instead of ids that are not common, which are shown to nobody
+_NOBODYS = ""  # an id that no row has: sent in the place of all ids that are not common, so that nobody sees those
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Question:
     """What the parties are asked for N rows of the label party.
 
     ids      the ids that are sent
-    at       where each row stands among them (N,)
+    at       the index of each row among the sent ids (N,)
     absent   which rows some party lacks, as the private join says (N,)
     """
 
@@ -67,7 +67,7 @@ class CommonRows:
         return frozenset(self.ids)
 
     def question(self, ids: Sequence[str]) -> Question:
-        """Those of the ids that are common; one that nobody has stands for all others."""
+        """The common ones of these ids; one id that nobody has is sent in the place of all others."""
         rules = self.job.alignment
         assert rules is not None
         normal = [normal_id(text, self.width, rules) for text in ids]

@@ -1,4 +1,4 @@
-"""What a deployed run shows to others without protection, and whether the owner of it has accepted that."""
+"""What a deployed run shows to others without protection, and whether each party accepts that for its own data."""
 
 from collections.abc import Callable, Iterator
 
@@ -117,7 +117,7 @@ _PROTECTED = {
 
 
 def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
-    """What the others have learnt, and what this party has learnt from them, after so many rounds: in words."""
+    """Sentences: what others have learnt from party `name`, and it from them, after `rounds` rounds on `rows` rows."""
     label_party = job.coordinator.name
     mode = "plain" if job.protection is None else job.protection.mode
     if not rounds:

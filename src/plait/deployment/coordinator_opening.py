@@ -32,7 +32,7 @@ def open_run(
     lasting: bool,
     say: Callable[[str], None],
 ) -> OpenedRun:
-    """The newest run of this job that can be resumed, or a new one; a simulation is simply run again."""
+    """The newest run of this job that can be resumed, or a new one; a simulation (not `lasting`) is always new."""
     runs = file.path(file.runs)
     folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
     resumed = folder is not None and folder.checkpoint.exists()

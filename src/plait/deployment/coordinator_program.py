@@ -62,9 +62,9 @@ class _Run:
         self.lasting = lasting
         self.progress = progress
         if job.blind is not None:
-            self.labels = Labels(("",) * job.blind.rows, np.zeros(job.blind.rows))  # their owner brings them, disguised
+            self.labels = Labels(("",) * job.blind.rows, np.zeros(job.blind.rows))  # the label party sends them later
         elif job.alignment is None:
-            self.labels = load_labels(job, file)  # bad input ends before anything is written
+            self.labels = load_labels(job, file)  # bad input stops the run before anything is written
         opened = open_run(job, file, alignments, fresh, lasting, progress.say)
         self.folder, self.name, self.key = opened.folder, opened.name, opened.key
         self.resumed, self.alignment = opened.resumed, opened.alignment
@@ -140,12 +140,13 @@ class _Run:
         )
 
     def train(self) -> Conducted:
-        lag = window(len(self.labels.ids)) - 2  # parties repeat so many, and the newest is written one exchange later
+        # Parties can repeat `window` exchanges, and the newest is written one exchange later.
+        lag = window(len(self.labels.ids)) - 2
         journal = Journal(self.folder.checkpoint / "journal", lag, self.folder.owner) if self.lasting else NoJournal()
         try:
             transport = Journaled(AllParties(self.local, self.hub), journal, self.audit, frozenset(self.local))
             spec = spec_at(self.job, self.file)
-            if self.file.data.id:  # label noise belongs to ids, for ever
+            if self.file.data.id:  # a label's noise is tied to its id, the same in every run
                 spec = replace(spec, policy=replace(spec.policy, ids=self.labels.ids))
             workspace = whole_room(self.file).workspace(len(self.labels.ids))
             coordinator = assemble_coordinator(spec, self.labels.values, self.labels.weights, workspace)
@@ -204,7 +205,7 @@ class _Run:
         say_guarantees(self.job, self.job.parties, self.progress)
 
     def fail(self, error: PlaitError) -> None:
-        """End on all sides with one message."""
+        """End the run here and at every party; a discreet coordinator does not tell the parties what went wrong."""
         resumable = isinstance(error, TransportError | StorageError)
         self.progress.end(Ending(str(error), converged=False, failed=True))
         self.audit.note("failed", reason=str(error))

@@ -1,7 +1,7 @@
-"""The disclosure meter: what a run shows and tells, in numbers, before round 1 and at its end.
+"""What a run shows of each party and what it tells it, counted before round 1 and at its end.
 
 A vector of a party's scores, D_m d, is one direction of the space of its columns.  As many as it has columns span all
-of it: who then knows some rows can read the others.
+of it: whoever then knows some rows can compute the others.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ def shows_scores(job: Job, name: str) -> bool:
 
 
 def party_before(job: Job, name: str, columns: int, shown: int, limit: int) -> list[str]:
-    """What a party is told before round 1; it has `shown` so many vectors on these data before."""
+    """What a party is told before round 1; `shown` counts the vectors that earlier runs showed on these data."""
     if not shows_scores(job, name):
         return []
     allowed = f"trust.max_directions allows {limit}" if limit else "trust.max_directions sets no limit"
@@ -61,7 +61,7 @@ def coordinator_before(job: Job, columns: dict[str, int], rows: int) -> list[str
 
 
 def coordinator_after(job: Job, columns: dict[str, int], vectors: int, rows: int) -> list[str]:
-    """What the coordinator is told after so many rounds; `columns` is empty where nobody has told them."""
+    """What the coordinator is told after so many rounds; `columns` is empty where no party has told its own."""
     lines = []
     for name in (each for each in job.parties if each != job.label_party):
         if shows_scores(job, name):

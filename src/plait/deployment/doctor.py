@@ -113,7 +113,7 @@ def _validity(what: str, begin: datetime.datetime, end: datetime.datetime, now: 
 
 
 def _privacy(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
-    """What this party promises; its ledger is not touched, for it would keep the budget it is opened with."""
+    """What this party shows and promises.  Its ledger is not opened: a new one would keep the budget of today."""
     policy_at(job, file)
     for option, sentence in shown(job, file):
         accepted = not option or getattr(file.trust, option)
@@ -159,7 +159,7 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
 def _rehearsal(job: Job, file: PartyFile, rows: Rows) -> Iterator[Diagnosis]:
     """The party put together as in a run; what it would charge goes into a ledger that is thrown away.
 
-    The party's own ledger would keep the budget that it is opened with: it is opened only where there is one already.
+    The party's own ledger is opened only where there is one already: a new one would keep the budget of today.
     """
     spec, name = spec_at(job, file), file.name
     ledger = spec.policy.ledger

@@ -21,7 +21,7 @@ _SENTENCES = {
 
 
 class EventWords:
-    """Turns events into sentences.  A wait for the coordinator is worth one only when it lasts."""
+    """Turns events into sentences.  A short wait for the coordinator gets none."""
 
     def __init__(self) -> None:
         self._wait = _Wait()
@@ -49,7 +49,8 @@ class _Wait:
     def lasts(self, reason: str, now: float, again: bool) -> bool:
         """Whether to say now that the party waits: not at once, and each reason once.
 
-        A wait begins anew when this is not `again` an attempt in vain, but the first one, or the end of a connection.
+        `again` says that the attempt before this one failed, too.  Otherwise this is the first attempt, or a
+        connection has ended: a new wait begins.
         """
         if not again or now - self._last > _LONG_PAUSE:
             self._began, self._said = now, ""

@@ -54,10 +54,10 @@ from plait.protection.modes import Protection
 from plait.training.stopping import Stopping
 from plait.transports.tls import bare
 
-FINGERPRINT_BYTES = 16  # of a fingerprint: half a SHA-256, as much as people compare
+FINGERPRINT_BYTES = 16  # bytes of a fingerprint: half a SHA-256, as much as people compare
 FORMAT = 1  # of job files; another number is refused
-_OPTIONAL = ("alignment", "blind")  # sections without which something is not done
-_LARGEST_FILE = 1 << 20  # bytes of a job or party file
+_OPTIONAL = ("alignment", "blind")  # sections that switch something on
+_LARGEST_FILE = 1 << 20  # bytes of a job or party file: far more than one needs
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Job:
 
     @property
     def label_party(self) -> str:
-        """Who holds the labels: the coordinator, unless that is a blind machine."""
+        """The organisation that holds the labels: it runs the coordinator, unless that is a blind machine."""
         return self.coordinator.name if self.blind is None else self.blind.label_party
 
     @property
@@ -261,7 +261,7 @@ def _digest(table: dict[str, Any], *without: str) -> str:
 
 
 def _without_limits(table: dict[str, Any]) -> dict[str, Any]:
-    """The same without how many rows an alignment may have: a model does not depend on that."""
+    """The table without the limits on the rows of an alignment: a model does not depend on them."""
     if "alignment" not in table:
         return table
     rules = {key: value for key, value in table["alignment"].items() if key not in NOT_RULES}
@@ -269,5 +269,5 @@ def _without_limits(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _release(table: dict[str, Any]) -> str:
-    """Names what a job releases in training: all of it but who listens where, whose keys count, and how it is used."""
+    """A digest that names what a job releases in training: all but [coordinator], [scoring] and [fingerprints]."""
     return _digest(table, "coordinator", "scoring", "fingerprints")[:16]

@@ -1,4 +1,4 @@
-"""What a job file says of protection, privacy and scores, checked together: not everything goes with everything."""
+"""Reads what a job file says of protection, privacy and scores, and checks that these go together."""
 
 from collections.abc import Mapping
 from dataclasses import replace

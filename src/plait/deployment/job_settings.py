@@ -24,9 +24,9 @@ def check_address(address: str, what: str) -> None:
         raise ConfigError(f"{what} must be host:port. Found {address!r}.")
 
 
-_PORTS = 65_536  # of a machine
-_A_YEAR = 31_536_000.0  # seconds: no clock of the system counts to infinity
-_MOST_THREADS = 1024  # more cores than a machine has
+_PORTS = 65_536  # ports of a machine: their numbers have 16 bits
+_A_YEAR = 31_536_000.0  # seconds, the longest wait: system calls take no infinite one
+_MOST_THREADS = 1024  # threads: more than a machine has cores
 
 
 @dataclass(frozen=True)

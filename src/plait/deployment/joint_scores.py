@@ -1,4 +1,4 @@
-"""The scores of new rows, with what each of them lacks."""
+"""The scores of new rows, and which parties lack each row."""
 
 import csv
 import io
@@ -100,14 +100,14 @@ def add_up(
     """The scores (N,), NaN where the job's policy gives none, and the parties that lack each row."""
     vectors = [share.vector for share in parts.values() if share.vector is not None]
     lost = {name: share.scalars > 0 for name, share in parts.items()}
-    by_mean = job.scoring.missing == "mean"  # a row for which nobody has brought anything has no score even so
+    by_mean = job.scoring.missing == "mean"  # even then a row that every party lacks has no score
     without = (np.logical_and if by_mean else np.logical_or).reduce(list(lost.values()))
     total = intercept + np.sum(vectors, axis=0)
     return np.where(without, np.nan, total), _missing(job, lost, absent)
 
 
 def _missing(job: Job, lost: Mapping[str, NDArray[np.bool_]], absent: NDArray[np.bool_]) -> Sequence[tuple[str, ...]]:
-    """Who lacks each row: by the marks of the parties; of an absent row the label party knows only its own."""
+    """The parties that lack each row, by their marks; for an absent row the label party knows only its own mark."""
     if not any(rows.any() for rows in lost.values()):
         return [()] * absent.size
     own, others = job.coordinator.name, lacking(job)

@@ -2,13 +2,13 @@
 
     record   "PLJ3" | seq u64 | size u64 | check u32 | payload
 
-The check is the CRC-32 of the owner, seq, size, and the sum of the payload's pages, byte by byte.  This is ten times as
-fast as a CRC of all pages.  It notices as well when a page did not reach the disk.  The owner is a party of a run: the
-journal of another one holds no record here.
+The check is the CRC-32 of the owner, seq, size, and one page: the sum of all pages of the payload, byte by byte.  This
+is ten times as fast as a CRC of all pages, and also notices a page that did not reach the disk.  The owner is one party
+of one run: records of another owner are not read.
 
 `append` writes at once, so that killing the process loses nothing; `append_behind` lets a worker write.  Making
 records durable against a power cut (fsync) takes milliseconds, so the worker does it for all records at hand while
-the peers compute.  At most `lag` records may still be on their way: peers keep as many messages to repeat.  A record
+the peers compute.  At most `lag` records may wait for the disk: peers keep as many messages, to repeat them.  A record
 cut short by a crash is dropped when the journal is opened again.
 """
 
@@ -71,7 +71,7 @@ class Journal:
 
     def append(self, seq: int, parts: list[Buffer]) -> None:
         """Write one record; it survives the death of this process at once."""
-        self._wait(lambda: not self._replacing)  # what is written before the journal is forgotten would be lost
+        self._wait(lambda: not self._replacing)  # a record written before the file is emptied would be lost
         try:
             self._write(seq, parts)
         except OSError as error:
@@ -79,11 +79,11 @@ class Journal:
         self._submit(lambda: None)
 
     def append_behind(self, seq: int, make_parts: Callable[[], list[Buffer]]) -> None:
-        """Have one record made and written."""
+        """Have the worker make and write one record."""
         self._submit(lambda: self._write(seq, make_parts()))
 
     def replace_behind(self, write_snapshot: Callable[[], None]) -> None:
-        """Have a snapshot written that makes all records so far superfluous, then forget them."""
+        """Have the worker write a snapshot that replaces all records so far, then remove them."""
         self._replacing = True
         self._submit(lambda: self._replace(write_snapshot))
 
@@ -92,7 +92,7 @@ class Journal:
         self._wait(lambda: not self._jobs)
 
     def close(self) -> None:
-        """End the worker; a journal that could not be written has said so before."""
+        """End the worker; an error of writing was raised before."""
         with contextlib.suppress(StorageError):
             self.settle()
         with self._changed:
@@ -138,7 +138,7 @@ class Journal:
                 self._changed.notify_all()
 
     def _make_durable(self) -> None:
-        """And let the system forget the pages: they are read again only after a restart, and new ones take time."""
+        """Write the file to the disk, and drop its pages from memory: they are read again only after a restart."""
         os.fdatasync(self._file.fileno())
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -176,7 +176,7 @@ class Journal:
 
 
 class NoJournal:
-    """Forgets at once: for simulations, which are simply run again."""
+    """Keeps nothing: for simulations, which are run again from the start."""
 
     bytes = 0
 
@@ -217,8 +217,8 @@ def disk_plan(path: Path, rows: int, vectors: int, precision: str, rounds: int) 
     return f"the journal takes {in_words(each)} a round{most}; {in_words(free)} are free; none is left at the end"
 
 
-_FEWEST_ROUNDS = 2  # that must fit onto the disk, or no round is worth beginning
-_UNLIMITED = 10**6  # rounds: a job that allows as many has no limit that says anything
+_FEWEST_ROUNDS = 2  # rounds that must fit onto the disk, or no round is worth beginning
+_UNLIMITED = 10**6  # rounds: a limit as high as this says nothing about the disk that a run takes
 
 
 def window(rows: int) -> int:

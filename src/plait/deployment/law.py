@@ -1,6 +1,6 @@
-"""A party's own law, from the agreed job and its own file: what it answers, and how often in all.
+"""The rules of one party, from the agreed job and its own file: what it answers, and how often in all.
 
-`agreement` says what one conversation may ask (see `plait.transports.law`, where every message is read).  `Tally`
+`training_agreement` says what a training may ask (`plait.transports.law` checks every message against it).  `Tally`
 counts answers over all runs on the same file, durably: a coordinator that starts over does not start from zero.
 """
 
@@ -34,7 +34,7 @@ MOST_RUNS = 16  # runs that one start of a party's program joins
 def training_agreement(job: Job, party: Party, rows: int) -> Agreement:
     """What a party answers in training: at most the job's rounds, vectors of the method's lengths.
 
-    In a protected run the vectors are words, but for row weights, which are told as numbers.
+    In a protected run the vectors are 64-bit words, except row weights, which are sent as numbers.
     """
     rounds = _LONGEST_PASS if job.policy.private else job.stopping.max_rounds
     form = Form(party.method.lengths(rows))
@@ -88,9 +88,9 @@ def _counted(row: dict[str, Any]) -> bool:
 
 
 def data_digest(file: PartyFile) -> str:
-    """BLAKE3 of a party's data: whatever is chosen or prepared from it, it is the same data.
+    """BLAKE3 of a party's data, before columns are chosen or prepared.
 
-    Of a file, its content; of a folder, that of all its files; of a query, its text, as its tables lie elsewhere.
+    Of a file, its content; of a folder, that of all its files; of a query, its text, because its tables lie elsewhere.
     """
     data = file.data
     if data.source:
@@ -112,8 +112,9 @@ class Tally:
     """How many answers of each kind a party has given about one data file, over all jobs and runs.
 
     Every answer is counted on the disk before it is given.  A worker counts the next ones ahead, so that answers do not
-    wait for the disk.  A killed program has counted up to 31 answers more than it gave.  The count lies in `counts/`
-    beside the party file, not in the run folders, so that removing old runs does not reset it.
+    wait for the disk.  A killed program has counted up to 24 answers of a kind more than it gave: 7 left of one block,
+    16 of the next, and the one that it was about to give.  The count lies in `counts/` beside the party file, not in
+    the run folders, so that removing old runs does not reset it.
     """
 
     def __init__(self, file: PartyFile) -> None:
@@ -124,9 +125,9 @@ class Tally:
         self._coming: dict[str, Future[int]] = {}
 
     def spend(self, what: str, count: int, limit: int, remedy: str, at_once: int = _BLOCK) -> None:
-        """Count answers before they are given; PrivacyError, and nothing is counted, beyond the limit (0 for none).
+        """Count `count` answers before they are given; beyond `limit` (0 for none) PrivacyError, and none is counted.
 
-        So many are counted `at_once`, and given back when the program ends in order.
+        On the disk `at_once` answers are counted ahead; `close` takes back those that were not given.
         """
         if count > self._ahead.get(what, 0):
             self._collect()
@@ -137,7 +138,7 @@ class Tally:
             self._coming[what] = self._worker.submit(self._more, what, at_once, limit)
 
     def _reserve(self, what: str, count: int, limit: int, remedy: str, at_once: int) -> None:
-        """Count so many more, now."""
+        """Count `count` answers now, and more ahead where the limit allows it."""
         with self._locked() as counts:
             ahead = self._ahead.get(what, 0)
             spent = counts.get(what, 0) - ahead
@@ -153,7 +154,7 @@ class Tally:
             self._ahead[what] = block
 
     def _more(self, what: str, count: int, limit: int) -> int:
-        """On the worker: count so many more ahead, or as many as the limit leaves; how many."""
+        """On the worker: count `count` more ahead, or as many as the limit leaves; returns how many."""
         with self._locked() as counts:
             counted = counts.get(what, 0)
             more = min(count, limit - counted) if limit else count
@@ -175,7 +176,7 @@ class Tally:
             return counts.get(what, 0) - self._ahead.get(what, 0)
 
     def close(self) -> None:
-        """Give back what was counted ahead."""
+        """Take back what was counted ahead and not given."""
         self._worker.shutdown()
         with suppress(StorageError):  # nothing was counted then
             self._collect()

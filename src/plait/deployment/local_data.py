@@ -1,4 +1,4 @@
-"""What a participant brings to a run, from its own files: ids, prepared rows, labels and row weights."""
+"""What a party reads from its own files for a run: ids, prepared rows, labels and row weights."""
 
 import json
 from collections.abc import Sequence
@@ -81,11 +81,11 @@ def load_ids(job: Job, file: PartyFile, name: str = "") -> Ids:
 
 
 def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
-    """Read and prepare a party's rows, all or the common ones; PrivacyError when its columns are too few to hide."""
+    """Read and prepare a party's rows, all or the common ones; PrivacyError below trust.min_columns columns."""
     options, private = file.prepare, mechanism_of(job, file.name).guaranteed
     if private:
         check_preparation(file.name, options)
-        # A number that is missing must not stop a run: it says something about a row.
+        # An error about a missing number would tell others something about a row.
         options = replace(options, impute="zero")
     leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
 
@@ -198,7 +198,7 @@ def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser,
 
     def without_numbers(source: Source) -> dict[str, Kind]:
         here: dict[str, Kind] = {name: kind for name, kind in kinds.items() if kind != "number"}
-        return here or ({} if ids else {source.columns[0]: "text"})  # some column counts the rows
+        return here or ({} if ids else {source.columns[0]: "text"})  # one column is read to count the rows
 
     table = read_table(source, ids, job.alignment is None, file.data.csv_format, without_numbers, "refuse")
     table = table if order is None else table.pick(order.rows, order.ids)

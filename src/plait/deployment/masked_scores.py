@@ -1,4 +1,7 @@
-"""The coordinator's end of masked predictions: the parties meet, answer masked, and only totals can be read."""
+"""The coordinator's side of masked predictions: parties exchange keys, answer masked, and only totals can be read.
+
+One exchange of masking keys among the parties is called a meeting.
+"""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -47,13 +50,13 @@ class MaskedParties:
 
     @property
     def met(self) -> bool:
-        """Whether the parties have met, and none has come anew since."""
+        """Whether the keys of the last meeting can be used: no party has reconnected since, and queries are left."""
         meeting = self._meeting
         fresh = meeting is not None and meeting.arrivals == self._arrivals()
         return fresh and meeting is not None and meeting.queries < QUERIES_IN_A_MEETING
 
     def query(self, ids: Sequence[str], run: str) -> Query:
-        """A query under masks of its own; lets the parties meet first where they have not."""
+        """A query under masks of its own; the parties exchange keys first where they must."""
         with self._lock:
             if not self.met:
                 self._meet()
@@ -62,7 +65,7 @@ class MaskedParties:
             return Query(list(ids), run, self._meeting.name, self._meeting.queries - 1)
 
     def forget(self, query: Query) -> None:
-        """The meeting of this query is over at some party."""
+        """Drop the keys of this query's meeting: some party no longer has them."""
         with self._lock:
             if self._meeting is not None and self._meeting.name == query.meeting:
                 self._meeting = None
@@ -71,7 +74,7 @@ class MaskedParties:
         return tuple(mailbox.arrivals for mailbox in self._mailboxes.values())
 
     def _meet(self) -> None:
-        """MissingPartyError where one is away."""
+        """Collect a new key of every party and send all keys to each; MissingPartyError where one is away."""
         self._meeting, arrivals = None, self._arrivals()
         answers = self._tell([])
         keys = []
@@ -106,7 +109,7 @@ def limited(share: Share) -> bool:
 def unmasked(shares: Mapping[str, Share]) -> dict[str, Share]:
     """What can be read of masked parts: each row's total in the place of the first party, 0 in those of the others.
 
-    Of a row that a party gives no part of nothing can be read.
+    Nothing can be read of a row where a party gives no part.
     """
     complete = np.logical_and.reduce([share.scalars == 0 for share in shares.values()])
     totals = read_totals({name: cast(Words, share.vector) for name, share in shares.items()}, complete)

@@ -26,11 +26,10 @@ from plait._names import plain
 from plait.errors import StorageError
 from plait.messages import Message
 
-# Lines that may wait to be written, seconds that the writer waits for a pause in the run.
-_MOST_BEHIND, _LONGEST_WAIT = 32, 1.0
-_TOLD = 8  # of a kind that are told one by one
+_MOST_BEHIND, _LONGEST_WAIT = 32, 1.0  # lines that may wait; seconds that the writer waits for a pause in the run
+_TOLD = 8  # lines of a kind that are written one by one; after them only when their number has doubled
 _LONG, _HUGE = 1 << 20, 1 << 25
-"""Bytes: the digest of a shorter message is made sooner than handed over, and a longer one would fill the memory."""
+"""Bytes: below the first, a digest is made faster than handed to the worker; above the second, memory would fill."""
 
 
 class AuditLog:
@@ -76,7 +75,7 @@ class AuditLog:
         self.settle()
 
     def note_some(self, what: str, **facts: Any) -> None:
-        """The first few of a kind, then each time when their number has doubled: a peer must not fill the disk."""
+        """Note the first few of a kind, then only when their number has doubled: a peer must not fill the disk."""
         self._counted[what] += 1
         count = self._counted[what]
         if count <= _TOLD or count & (count - 1) == 0:
@@ -97,7 +96,7 @@ class AuditLog:
         self.catch_up()
         self._lines.put(None)
         self._worker.join()
-        with contextlib.suppress(OSError):  # a line that the disk did not take has been told before
+        with contextlib.suppress(OSError):  # an error of writing was raised before
             self._file.close()
 
     def _submit(self, write: Callable[[], None]) -> None:

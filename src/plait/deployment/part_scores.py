@@ -1,4 +1,4 @@
-"""The new rows of a party: its part of each."""
+"""A party's part of the score of each of its new rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from plait.errors import InputError
 
 @dataclass(frozen=True)
 class PartScores:
-    """Rows, their rounded parts (N,), which of them may be scored (N,), and where each id stands."""
+    """Rows, their rounded parts (N,), which of them may be scored (N,), and the index of each id."""
 
     rows: Rows
     part: Array

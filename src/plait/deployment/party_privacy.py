@@ -100,14 +100,14 @@ def admit(job: Job, file: PartyFile, policy: Policy) -> None:
 def discreet(job: Job, file: PartyFile) -> bool:
     """Whether this party's errors say nothing to others: what went wrong may depend on what it protects.
 
-    A party with a budget stays silent in every job: one that protects nothing is refused, in one sentence.
+    A party with a budget says nothing in any job.  It refuses a job that protects nothing, with one fixed sentence.
     """
     hides_labels = file.name == job.coordinator.name and job.policy.labels is not None
     return hides_labels or guaranteed(job, file.name) or file.privacy.epsilon is not None
 
 
 def check_preparation(name: str, options: PrepareOptions) -> None:
-    """Refuse what would learn from private rows without paying: PrivacyError names what to write instead."""
+    """PrivacyError where the preparation would learn from private rows, which no budget pays for."""
     found = {
         f"impute = {options.impute!r}": options.impute in ("mean", "median"),
         f"scale = {options.scale!r}": options.scale not in ("none", "ranges"),

@@ -70,7 +70,7 @@ class _PartyRuns:
         self._file = file
         self._progress = progress
         self._alignment = None if job.alignment is None else PartyAlignment(job, file, consent, progress)
-        self._rows = load_rows(job, file) if self._alignment is None else None  # bad input ends before anyone is called
+        self._rows = load_rows(job, file) if self._alignment is None else None  # bad input ends before a call
         if self._rows is not None and job.protection is not None:
             check_width(*self._rows.matrix.shape)
         self._joined = None if self._alignment is None else OpenAlignment(self._alignment)
@@ -79,7 +79,7 @@ class _PartyRuns:
         self._watched: WatchedParty | None = None
 
     def join(self, welcome: Welcome) -> AligningParty | StoredParty:
-        """The side of a run that the coordinator asks for: to be aligned, or to train."""
+        """What the coordinator asks this party to join: an alignment, or training."""
         need_phase(welcome, "fit", *([] if self._joined is None else [ALIGN]))
         if len({*self._runs, welcome.run}) > MOST_RUNS:
             raise ProtocolError(f"one start of this program joins {MOST_RUNS} runs. Found another. Start it again.")

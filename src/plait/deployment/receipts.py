@@ -1,6 +1,7 @@
 """The last receipt that each helper's ledger gave the label party, over all runs; kept in NAME.receipts.json.
 
-A helper is shown its receipt in the next private run: an old copy of its ledger, put back, does not know it.
+The coordinator sends a helper this receipt in its next private run.  An older copy of the helper's ledger, put back,
+does not know it.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""The coordinator's memory: a transport that journals every exchange and replays those before a restart.
+"""A transport for the coordinator that journals every exchange and replays those from before a restart.
 
-The loop, its history and its stopping rules need no memory of their own: they run again from the start, and every
-exchange that took place is answered from the journal at no communication.  Nor do parties in this process: they
-compute their answers again, bit for bit the same.  Even the time is the recorded one, so that a limit on it ends the
-run where it ended before.
+The loop, its history and its stopping rules store nothing.  After a restart they run again from the start, and every
+exchange that took place is answered from the journal, without communication.  Parties in this process store nothing
+either: they compute their answers again, bit for bit the same.  The time is the recorded one, so that a limit on it
+ends the run where it ended before.
 """
 
 import time
@@ -26,13 +26,13 @@ class Channel(Protocol):
         ...
 
     def replay(self, seq: int, requests: Mapping[str, Broadcast], told: Mapping[str, Share]) -> dict[str, Share]:
-        """An exchange of before a restart, with the answers that came from elsewhere."""
+        """Repeat an exchange from before a restart; `told` holds what remote parties answered then."""
         ...
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What was asked, as digests, what was answered from elsewhere, and how long the run had taken by then."""
+    """What was asked, as digests, what remote parties answered, and how many seconds the run had taken by then."""
 
     asked: dict[str, str]
     shares: dict[str, Share]
@@ -73,7 +73,7 @@ class Journaled:
         return shares
 
     def settle(self) -> None:
-        """Write the last exchange: the loop has taken its shares, so a restart can take them, too.
+        """Write the last exchange: the loop has computed with its shares, so a restart can, too.
 
         This is done while the parties compute the next answers.  Shares that nothing can be computed with never reach
         the journal: a restart asks again.

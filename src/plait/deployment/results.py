@@ -74,7 +74,7 @@ class Results:
 
     @property
     def _every(self) -> int:
-        """Of how many training rows one is measured."""
+        """One in how many training rows is measured."""
         return -(-len(self.labels.ids) // _MOST_MEASURED)
 
     @property

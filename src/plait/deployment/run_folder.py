@@ -4,7 +4,7 @@ run.json           which run, which job, how it stands
 weights.json       the party's own part of the model            (party)
 model.json         intercept, loss, parties                      (coordinator)
 preparation.json   how its columns were prepared                 (party)
-history.json       one record per round
+history.json       one entry per round
 audit.jsonl        every message sent and received, sealed
 report.html        all of this to look at, without a network
 checkpoint/        what a restart resumes from
@@ -75,7 +75,7 @@ _MODEL = {"run": str, "intercept": float, "loss": str, "parties": [str], "rows?"
 def new_run(runs: Path | None = None) -> tuple[str, str]:
     """A name for a new run, and the key for its digests of ids.
 
-    The newest run has the last name, so it comes after all those in `runs`, even where the clock was put back.
+    Names sort by time: a new one comes after all those in `runs`, even where the clock was put back.
     """
     now = datetime.now(UTC)
     names = [path.name for path in runs.iterdir() if is_run(path.name)] if runs is not None and runs.is_dir() else []
@@ -112,7 +112,7 @@ class RunFolder:
 
     @property
     def owner(self) -> str:
-        """Whose folder this is, of which run: what lies in it says so."""
+        """RUN/NAME: the party and the run that own this folder; files in it carry this text."""
         return f"{self.path.parent.name}/{self.path.name}"
 
     @property
@@ -130,7 +130,7 @@ class RunFolder:
             self.write(replace(status, started=started))
             return self.status
         found = self.status
-        if found.checksum != status.checksum and not self._exchanged:  # it was refused, say, until its file was mended
+        if found.checksum != status.checksum and not self._exchanged:  # such as one refused until its file was right
             found = replace(found, checksum=status.checksum)
         if (found.run, found.job, found.checksum) != (status.run, status.job, status.checksum):
             raise StorageError(
@@ -163,7 +163,7 @@ class RunFolder:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def write_weights(self, trained: TrainedPart) -> None:
-        """What was trained, once its preparation is there."""
+        """Write what was trained; the preparation must have been written before."""
         about = {"format": 1, "party": self.status.name, "run": self.status.run, "preparation": self._preparation()}
         content = {**trained._asdict(), "columns": list(trained.columns), "weights": trained.weights.tolist()}
         write_json(self.path / "weights.json", about | content)

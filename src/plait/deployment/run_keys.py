@@ -42,7 +42,7 @@ def run_secret(folder: RunFolder) -> bytes:
 def party_keys(folder: RunFolder, job: Job, security: Security | None, rows: str = "") -> PartyKeys:
     """What a party keeps to itself in one protected run; with certificates, its masking key is signed.
 
-    A key is for parties that hold the same `rows`, as a digest of their ids, where nobody else compares them.
+    `rows` is a digest of the ids, where no coordinator compares them: only parties with the same one agree on masks.
     """
     secret, used = run_secret(folder), UsedMasks(folder.checkpoint / "masks")
     run = Run(job.digest, f"{folder.path.parent.name} {rows}".rstrip())
@@ -51,7 +51,7 @@ def party_keys(folder: RunFolder, job: Job, security: Security | None, rows: str
     sign, verify = signing(security, job.fingerprints)
 
     def sign_once(data: bytes) -> bytes:
-        """Another signature of the same bytes would be another message."""
+        """Sign once and keep the signature: a second one of the same bytes would differ, and so would the message."""
         path = folder.checkpoint / "signature"
         if not path.exists():
             write_atomically(path, sign(data))
@@ -90,7 +90,7 @@ class UsedMasks(MutableMapping[str, bytes]):
         if path.exists():
             for line in path.read_text(encoding="ascii", errors="replace").splitlines():
                 place, _, digest = line.partition(" ")
-                if len(digest) == 2 * _DIGEST_BYTES:  # a line that a crash cut short hid nothing yet
+                if len(digest) == 2 * _DIGEST_BYTES:  # else a crash cut the line short, and nothing was sent
                     self._entries.setdefault(place, _read_digest(digest, path))
 
     def __getitem__(self, place: str) -> bytes:

@@ -30,7 +30,7 @@ from plait.transports.server import Hub
 
 _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
 _AHEAD = 4  # queries under way at once: while one is answered the next ones travel
-_MINUTE = 65.0  # seconds after which a party's allowance of a minute has filled up again, and some more
+_MINUTE = 65.0  # seconds: a minute, after which a party's allowance is full again, and some more
 _PAUSE = 5.0  # seconds between two tries to begin a batch
 _FAREWELL = 10.0  # seconds for telling the parties that nothing more is asked
 
@@ -193,7 +193,7 @@ def _queries(ids: Sequence[str], run: str) -> list[Query]:
 
 
 def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress, again: bool = True) -> Share:
-    """One party's answer; where it may be asked `again`, it is when it was away, until the job's patience ends.
+    """One party's answer; with `again`, a party that was away is asked again until the job's patience ends.
 
     A batch that begins while the party's allowance of this minute is used up waits for the next one.
     """

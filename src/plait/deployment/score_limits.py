@@ -1,4 +1,4 @@
-"""How many scores a party gives away: per minute, per id and per run, kept on disk, the same on every path.
+"""How many scores a party gives away: per minute, per id and per run, kept on disk, for batches and services.
 
 One file per party, beside its party file.  A restart, a reconnection or a second program starts no new allowance.
 """

@@ -35,15 +35,16 @@ from plait.transports.participant import AnswersNothing
 assert MASKED_WORDS == WIDE  # the law counts the words that are sent
 
 PREDICT, SERVE = "predict", "serve"
-LIMIT_REACHED = -1.0  # stands where the places of unknown ids stand (0 and above): the party's quota is used up
-MEETING_OVER = -2.0  # stands there where the keys of this query's masks are gone: the parties must meet anew
+LIMIT_REACHED = -1.0  # mark in the place of 0 (scored) or 1 (not scored): the party's allowance is used up
+MEETING_OVER = -2.0  # mark in the same place: the keys of this query's masks are gone, parties must meet anew
 
 
 class Scorer(AnswersNothing):
     """A party's trained part and the rows that it was given for scoring: answers with D_m x_m, never with D_m or x_m.
 
     Scores are releases.  A row that was trained on is scored only where the party's file says so, and never where a
-    guarantee covers it.  The party rounds.  Each id and each run have a limit, which services and batches share.
+    guarantee covers it.  The party rounds its parts.  Each id and each run have a limit, which services and batches
+    share.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class Scorer(AnswersNothing):
     common : sequence of str, default=None
         The ids of the rows that all parties hold, where they were joined privately: no other row is scored.
     masks : ScoreMasks, default=None
-        Where parts leave masked.
+        What masks the parts before they are sent; None where the job masks nothing.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Scorer(AnswersNothing):
         return PartScores(rows, part, given, {text: i for i, text in enumerate(rows.ids)})
 
     def refresh(self) -> None:
-        """Read the rows again: the file has changed.  Queries that are under way are answered from either."""
+        """Read the rows again: the file has changed.  Queries under way use the old rows or the new."""
         self._parts = self._read()
         self._audit.note("rows read again", rows=self.count)
 
@@ -145,7 +146,7 @@ class Scorer(AnswersNothing):
         raise ProtocolError("scores are asked for by id. Found a request for all rows. Nothing was scored.")
 
     def look_up(self, queries: Sequence[Query]) -> list[Share]:
-        """For each query the parts of its ids, and one number for each: 1 when it has no score here, for any reason.
+        """For each query the parts of its ids, and a mark for each: 0 for a score, 1 for none here, for any reason.
 
         In the place of a part that is not there stands 0, or the mean part where the job says so.
         """

@@ -20,7 +20,10 @@ _MORE_DIRECTIONS = (
 
 
 class ShareLimits:
-    """The limits of one party in one run; `tally` counts over all runs, and is None where the party is no program."""
+    """The limits of one party in one run.
+
+    `tally` counts over all runs.  It is None for a party in the coordinator's process.
+    """
 
     def __init__(
         self, job: Job, party: Party, shape: tuple[int, int], tally: Tally | None, trust: TrustOptions
@@ -52,7 +55,7 @@ class ShareLimits:
         return party_after(self._job, self._party.name, self._columns, len(self.vectors), shown, leverage)
 
     def count_answer(self, broadcast: Broadcast, answered: int) -> None:
-        """This run's answers, of which `answered` were given, and those of all runs.
+        """Count one more answer: in this run, where `answered` were given before, and over all runs.
 
         A repeated answer was counted when it was first given.  A question without a vector is answered by scalars, and
         counts in its run only.
@@ -74,7 +77,7 @@ class ShareLimits:
             self._tally.spend("directions", 1, self._trust.max_directions, _MORE_DIRECTIONS)
 
     def _need_width(self, share: Share) -> None:
-        """A share of one column is that column, times a number: PrivacyError, and it does not leave."""
+        """PrivacyError where a share has too few columns: one that is a column times a number shows that column."""
         least = self._least
         if least and share.vector is not None and 0 < (shown := self._party.shown) < least:
             raise PrivacyError(

@@ -29,9 +29,9 @@ from plait.transports.participant import AnswersNothing
 
 _SMALLEST_JOURNAL = 1 << 20  # bytes: a shorter journal is read in no time, so no snapshot is worth its writing
 _PEER = "coordinator"
-_MOST_REPEATS = 4  # times the exchanges that are kept to be repeated, between two new ones: a few broken connections
+_MOST_REPEATS = 4  # repeats per kept exchange between two new ones: enough for a few broken connections
 _UNDER_WAY = 0.01
-"""Seconds: encrypting the last of a message goes on after it was handed over."""
+"""Seconds that gRPC still encrypts the end of a message after it was handed over."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class StoredParty(AnswersNothing):
     """Answers broadcasts; its state is on disk before its answer leaves.
 
     The journal gets the new state or the broadcast that led to it, whichever is smaller; a snapshot replaces a journal
-    that has outgrown it.  One that is not `lasting` keeps no checkpoint: it takes part in a simulation, or shares a
-    process with the coordinator, who asks it everything again after a restart.  An answer that has to be computed again
-    must have the digest that the audit log has for what was sent: another answer to the same question never leaves.
+    that has outgrown it.  A party without a tally keeps no checkpoint: it takes part in a simulation, or shares a
+    process with the coordinator, which asks it everything again after a restart.  An answer that has to be computed
+    again must have the digest that the audit log has for what was sent.  Another answer to the same question never
+    leaves.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class StoredParty(AnswersNothing):
         tally: Tally | None,
         trust: TrustOptions,
     ) -> None:
-        lasting = tally is not None  # who counts is a program of its own, and must survive its end
+        lasting = tally is not None  # a party that counts is a program of its own, and must survive a kill
         self._mechanism = mechanism_of(job, party.name)
         self._job, self._tally = job, tally
         self._limits = ShareLimits(job, party, (len(rows.ids), len(rows.columns)), tally, trust)
@@ -176,7 +177,7 @@ class StoredParty(AnswersNothing):
         self._audit.catch_up(_UNDER_WAY)
 
     def finish(self, finished: Finished) -> None:
-        """Keep what was trained, and note how it ended; once is enough."""
+        """Keep what was trained, and note how the run ended; a second call does nothing."""
         if self._kept:
             return
         for line in self.disclosed:
@@ -206,7 +207,7 @@ class StoredParty(AnswersNothing):
 
     def _step(self, seq: int, broadcast: Broadcast) -> Share:
         share = self._party.handle(broadcast)
-        if share.vector is not None:  # it may be asked for again, and lies where there is room
+        if share.vector is not None:  # kept for a repeat, in memory or on disk
             share = replace(share, vector=self._party.block.workspace.kept(share.vector))
         self._last = seq
         if self._tally is not None:
@@ -225,7 +226,7 @@ class StoredParty(AnswersNothing):
             return state.encode_parts(broadcast)
         parts = state.encode_parts(Snapshot(self._last, (), self._party.state))
         size = sum(map(len, parts))
-        self._snapshot_bytes = max(self._snapshot_bytes, size)  # at least: before the first snapshot, too
+        self._snapshot_bytes = max(self._snapshot_bytes, size)  # also before the first snapshot is written
         return parts if size < broadcast.bytes else state.encode_parts(broadcast)
 
     def _restore(self) -> None:

@@ -1,8 +1,8 @@
 """The wiretap auditor: which charge of the ledger covers each message that a private party sent.
 
-The party's side is played again with a table of zeros, and in the place of every release come the bytes that the ledger
-has charged and stored.  What it then sends is made of charged releases and of what it was told, and of nothing else.  A
-message that was sent and is not this one, number for number, holds something that nobody paid for.
+The party's side is run again on a table of zeros.  In the place of every release it uses the bytes that the ledger has
+charged and stored.  What it then sends depends only on charged releases and on what it received.  A message of the
+real run that differs from this one, in any number, holds something that nobody paid for.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class _Stored:
         """Nothing is spent here."""
 
     def allow(self, sent: float) -> None:
-        """A receipt that is the ledger's own, if that is what was sent, says nothing about the table."""
+        """Give the ledger's own receipt where that is what was sent: it says nothing about the table."""
         own = self._charges and self._ledger.receipt(self._charges[0].release.plan)
         self.given = int(own) if own and own == sent else 0
 
@@ -104,7 +104,7 @@ def examine(job: Job, file: PartyFile, folder: Path) -> list[Verdict]:
 
 
 def _against(job: Job, file: PartyFile, transcript: Transcript, account: _Stored) -> list[Verdict]:
-    """Play the party again from the releases of one plan, and compare."""
+    """Run the party again with the releases of one plan, and compare."""
     count, width = transcript.shape
     policy = replace(policy_at(job, file), ledger=_Folder(account), noise=None)  # type: ignore[arg-type]
     spec = replace(spec_at(job, file), policy=policy)

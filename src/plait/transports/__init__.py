@@ -5,4 +5,4 @@ Public: nothing.  Use `plait cert` and `plait doctor`.
 
 import os
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before gRPC is loaded: what it would print, our errors say
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # set before gRPC is loaded: our errors say what it would print

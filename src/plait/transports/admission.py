@@ -93,8 +93,8 @@ class Terms:
     def check_free(self, mailbox: Mailbox) -> None:
         """Refuse, for now, a party that is here already, or that is early for the phase that follows.
 
-        One that owes an answer for long may be the same program behind a line that broke unnoticed: it takes its own
-        place again.  A second program never gets so far, because the run folder of the first one is locked.
+        A party that has owed an answer for long may be the same program, whose connection broke unnoticed: it gets its
+        place back.  A second program never gets so far, because the run folder of the first one is locked.
         """
         if mailbox.connected and not mailbox.lost:
             raise Refusal(f"party {mailbox.name!r} is here already. Found a second one under its name.", retry=True)

@@ -72,8 +72,8 @@ def sign_request(
 ) -> Path:
     """Sign a party's request; the certificate carries the request's name and nothing else of it.
 
-    The label party's own name is signed only when the authority is made, or renewed with `own`; a name that exists
-    only to renew it.
+    The label party's own name is signed only with `own`: when the authority is made, or renewed.  A name that has a
+    certificate is signed again only with `renew`.
     """
     if not 1 <= days <= 365 * AUTHORITY_YEARS:
         raise CertificateError(f"a certificate must be valid for 1 to {365 * AUTHORITY_YEARS} days. Found {days}.")

@@ -39,7 +39,7 @@ from plait.transports.queries import QueryQueue
 from plait.transports.tls import check_proof
 
 _GREETING = 20.0  # seconds for the coordinator to say who it is; it does not wait for anybody to do so
-_LEAST_IDLE = 60.0  # seconds: other parties compute, and a coordinator that is short of time still ends in order
+_LEAST_IDLE = 60.0  # seconds of silence: other parties compute, and a coordinator with little patience has time to end
 _A_DAY = 86_400.0  # seconds: an alignment waits for people
 _CERTIFICATE_WORDS = ("certificate", "hostname verification", "peer name")
 """Marks of a TLS handshake that will fail however often it is tried."""
@@ -50,7 +50,7 @@ _UNREACHABLE = re.compile(r"^failed to connect to all addresses; last error: \w+
 
 
 class Conversation:
-    """One stream, from greeting to end; all that comes in passes the party's law."""
+    """One stream, from greeting to end; `PartyLaw` checks all that comes in."""
 
     def __init__(
         self, channel: grpc.Channel, hello: Hello, join: Callable[[Welcome], Participant], patience: float
@@ -287,9 +287,9 @@ def _computable(what: str) -> Iterator[None]:
 
 
 def _idle(purpose: str, patience: float) -> float:
-    """For how many seconds a coordinator that is connected may be silent: it waits for others as long as its patience.
+    """Seconds that a connected coordinator may be silent: twice its patience, because it waits for other parties.
 
-    An alignment also waits for people.  A service asks for signs of life all the time.
+    An alignment also waits for people: a day.  A service asks for signs of life all the time: as long as a greeting.
     """
     if purpose == "serve":
         return _GREETING

@@ -16,7 +16,7 @@ class Deadline:
         threading.Thread(target=self._watch, name="plait-deadline", daemon=True).start()
 
     def extend(self, seconds: float) -> None:
-        """So many seconds from now; costs nothing."""
+        """Move the deadline to `seconds` from now; cheap enough for every frame."""
         self._at = time.monotonic() + seconds
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.so_reuseport", 0),  # 0 is no: a second coordinator on this port must fail
     ("grpc.server_handshake_timeout_ms", 20_000),  # milliseconds for TLS to finish: as long as for a greeting
 ]
-_MOST_CONNECTIONS = 4096  # of strangers, too, until TLS knows who they are: far more than parties
+_MOST_CONNECTIONS = 4096  # connections, also of strangers until TLS has refused them: far more than parties
 
 
 def server_options() -> list[tuple[str, Any]]:

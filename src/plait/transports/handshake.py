@@ -1,4 +1,4 @@
-"""What is said around the training messages: the handshake, queries for scores, and the end of a run.
+"""The control messages around training: the handshake, queries for scores, and the end of a run.
 
     party                          coordinator
       Hello   ------------------->             versions, name, job digest, purpose
@@ -61,7 +61,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The coordinator names the run (or the trained model), the key under which ids are digested, and what is on.
+    """The coordinator names the run (or the trained model), the key under which ids are digested, and the phase.
 
     While parties are aligned, `run` is the name of the alignment.  Afterwards `alignment` names the one whose rows are
     used; it is empty where the files hold the same rows.
@@ -155,7 +155,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Load:
-    """The coordinator asks a party to have the model of another run ready; the party answers with the same words.
+    """The coordinator asks a party to have the model of another run ready; the party answers with the same message.
 
     `problem` is empty, or says why the party cannot.
     """
@@ -170,7 +170,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Meet:
-    """Parties that mask their parts of scores meet: the coordinator hands out their keys (hexadecimal).
+    """Parties that mask their parts of scores exchange keys (hexadecimal) through the coordinator.
 
     Asked without keys, a party makes a new one and answers with it.  Asked with the keys of all, it answers with none.
     """

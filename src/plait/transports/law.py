@@ -1,7 +1,7 @@
-"""The law of a conversation: the only door for what a peer sends.
+"""The rules of a conversation: what a peer sends after its greeting is checked here first.
 
-Each side makes its law from what was agreed before anybody talks (see `plait.deployment.law`).  The law knows which
-message may come next, its exchange, round, shape, number format, range and size, and how many may come in all.
+Each side makes its law, an object that holds the rules, from the agreed job (see `plait.deployment.law`).  It knows
+which message may come next, its exchange, round, shape, number format, range and size, and how many may come in all.
 Everything else is a ProtocolError, before it is computed with, stored, or logged at length.
 
     at a party         PartyLaw.read(frame)      ->  a request of the coordinator, or its end
@@ -29,7 +29,7 @@ BY_ID = ("serve", "predict")
 """The purposes for which a coordinator may ask for scores by id."""
 
 TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int16": np.dtype(np.int16)}
-"""Every number format, and the type of a vector that travels in it."""
+"""Every number format, and the type of a vector that is sent in it."""
 WORDS = np.dtype(np.uint64)
 """The type of a vector that is encrypted or masked."""
 MASKED_WORDS = 4  # 64-bit words of a masked part of a score: any double, without rounding
@@ -107,7 +107,7 @@ class PartyLaw:
         message, agreed = done.message, self._agreed
         assert isinstance(message, Broadcast)
         need_form(message, agreed.form, agreed.precision, "a broadcast")
-        first = self._round - message.closing  # a run may end in the middle of a round: the one before it is measured
+        first = self._round - message.closing  # a run that ends within a round closes with the round before it
         if not first <= message.round <= agreed.rounds:
             raise ProtocolError(
                 f"the job has rounds {self._round} to {agreed.rounds} from here on. Found a broadcast of round "

@@ -12,7 +12,7 @@ from plait.transports.handshake import Finished
 Item = Broadcast | Parcel
 Answer = Share | Parcel
 
-_LOST = 5.0  # seconds without an answer after which a party that calls anew is believed that its line is broken
+_LOST = 5.0  # seconds without an answer after which a new connection of the party may replace the old one
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class _Past:
 class Mailbox:
     """One party's requests and answers.
 
-    The last `kept` requests stay here: a party that lost power may need them again.  None are kept for requests that
-    do not build on one another: then it does not matter what the party has answered before.
+    The last `kept` requests stay here: a party that lost power may need them again.  With `kept` = 0 requests do not
+    build on one another, and it does not matter what the party has answered before.
     """
 
     def __init__(self, name: str, kept: int = 2) -> None:
@@ -104,19 +104,19 @@ class Mailbox:
             self._last = last
             self._missed()
             self._session = session
-            self.failure = None  # who has come back can go on: a service outlives a party's full disk
+            self.failure = None  # a party that is back can go on: a service outlives a party's full disk
             self.seen = self._asked = time.monotonic()
             self.changed.notify_all()
 
     @property
     def lost(self) -> bool:
-        """Whether the party's connection may be one that nobody told us has broken: it owes an answer for long."""
+        """Whether the party's connection may have broken unnoticed: it has owed an answer for long."""
         return self.connected and self.silent() > _LOST
 
     def _missed(self) -> Ask | None:
         """The oldest request that the party must be asked again, before the pending one, because it has forgotten it.
 
-        Looked at before every request: a coordinator that resumes learns what it asked while the party is here.
+        Checked before every request: a coordinator that resumes replays its requests while the party is connected.
         """
         pending = self._pending
         if self._kept == 0 or pending is None or self._last >= pending.before:

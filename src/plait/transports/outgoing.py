@@ -1,4 +1,4 @@
-"""What a party has to say and gRPC has not sent yet."""
+"""The queue of a party's messages that gRPC has not sent yet."""
 
 import contextlib
 import queue
@@ -17,7 +17,7 @@ class Again(Exception):
 class Outgoing:
     """What gRPC pulls from us: frames of one message after another, made when they are sent.
 
-    Few messages wait: a coordinator that asks and never reads is left, instead of filling the memory.
+    Few messages wait: the party leaves a coordinator that asks and never reads, before its memory fills.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Outgoing:
         self._ended = False
 
     def put(self, message: Iterable[bytes]) -> None:
-        """Say these frames next."""
+        """Send these frames next; `Again` where the stream has ended, or nobody reads."""
         deadline = time.monotonic() + _UNREAD
         while not self._ended and time.monotonic() < deadline:
             with contextlib.suppress(queue.Full):

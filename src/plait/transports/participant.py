@@ -54,7 +54,7 @@ class Participant(Protocol):
 class AnswersNothing:
     """Refuses every request: a participant inherits this, and overrides what it is here for.
 
-    `PartyLaw` has refused other requests before; this is the second line.
+    `PartyLaw` refuses such requests before; this is a second check.
     """
 
     def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:

@@ -1,7 +1,7 @@
 """Queries for scores: many under way at once, at the coordinator and at a party.
 
-at the coordinator   QueryMailbox    what one party is asked and has not answered yet; whether it is there
-at a party           QueryQueue   answers all queries that wait in one go
+at the coordinator   QueryMailbox   what one party is asked and has not answered yet; whether it is there
+at a party           QueryQueue     answers all waiting queries together
 """
 
 import queue
@@ -36,7 +36,7 @@ class QueryMailbox(Mailbox):
         self._waiting: deque[tuple[int, Query | Load | Meet | Alive]] = deque()
         self._under_way: dict[int, Future[Share] | Future[Load] | Future[Meet]] = {}
         self.arrivals = 0
-        """How often the party has come: after each time it may be another program, which knows nothing of before."""
+        """How often the party has connected: each time it may be another program, without the keys of the last one."""
         self._beat = 0.0
 
     @property
@@ -127,7 +127,7 @@ class QueryMailbox(Mailbox):
 
 
 class QueryQueue:
-    """Answers queries on a thread of its own: all that wait, in one go.
+    """Answers queries on a thread of its own, all that wait together.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class QueryQueue:
         self._thread.start()
 
     def ask(self, query: Query) -> "Future[Share]":
-        """The share, when it is there; waits itself while too many are waiting."""
+        """A future of the share; blocks while too many queries wait."""
         future: Future[Share] = Future()
         self._queue.put((query, future))
         return future

@@ -42,7 +42,7 @@ def revoke(folder: Folder, name: str, older: bool = False) -> int:
 
 
 def is_revoked(folder: Folder, certificate: x509.Certificate) -> bool:
-    """Whether the authority's list, as it stands now, has this certificate; CertificateError when it is not its own."""
+    """Whether the authority's list, as it stands now, has this certificate; CertificateError for a list of others."""
     return certificate.serial_number in _revoked(folder)
 
 

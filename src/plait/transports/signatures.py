@@ -1,4 +1,4 @@
-"""Signatures with certificates that others than the receiver of a connection can check.
+"""Signatures that carry their certificate, so that parties without a direct connection can check them.
 
 size of the certificate u16 | certificate (DER) | signature of its key (ECDSA, SHA-256)
 """

@@ -1,4 +1,4 @@
-"""Who we are to the other side: mutual TLS with certificates from one folder, or plain text on loopback."""
+"""How each side proves who it is: mutual TLS with certificates from one folder, or plain text on loopback."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class Identity:
         )
 
     def need_valid(self) -> None:
-        """Raise CertificateError where the own certificate has expired: TLS asks only when a connection begins."""
+        """Raise CertificateError where this side's certificate has expired: TLS checks it only for new connections."""
         own = certificates.parse_certificate(self.certificate, f"the certificate of {self.name!r}")
         certificates.check_valid_now(own, self.folder.certificate(self.name))
 

@@ -1,4 +1,4 @@
-"""What the live page shows, kept while a program runs: of bounded size however long that is."""
+"""What the live page shows, collected while a program runs; its size is bounded however long that is."""
 
 import threading
 from collections import deque
@@ -51,7 +51,7 @@ class Viewer:
 
     @property
     def coordinates(self) -> bool:
-        """Whether this program sees all parties, and what is about the labels."""
+        """Whether this program is the coordinator, which sees all parties and what is about the labels."""
         return self.name == self.job.coordinator.name
 
     @property
@@ -137,7 +137,7 @@ class Board:
             self._link_up()
 
     def _link_up(self) -> None:
-        """A feature party that is asked something has its coordinator on the line."""
+        """At a feature party, mark the coordinator as connected: it has just asked something."""
         if not self.viewer.coordinates:
             for peer in self._peers.values():
                 if not peer.here:

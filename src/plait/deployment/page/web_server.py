@@ -26,8 +26,8 @@ from plait.errors import ConfigError, TransportError
 from plait.transports.tls import is_loopback
 
 _PAUSE = 0.5  # seconds between two messages to a page: as often as an eye needs numbers
-_MOST_STREAMS = 16  # pages that are open at once
-_FAREWELL = 2.0  # seconds for open pages to get the end of the story and the report
+_MOST_STREAMS = 16  # pages that are open at once: more than the people who watch one run
+_FAREWELL = 2.0  # seconds for open pages to get the last state and the report
 _STATIC = Path(__file__).with_name("static")
 _COOKIE = "plait_page"
 _OPEN = ("/health", "/ready")
@@ -80,7 +80,7 @@ class PageServer:
         return self
 
     def close(self) -> None:
-        """Give open pages the end of the story, then stop."""
+        """Send the last state to open pages, then stop."""
         self._closing = True
         deadline = time.monotonic() + _FAREWELL
         while self._streams and time.monotonic() < deadline:
@@ -117,7 +117,7 @@ class PageServer:
         return guarded
 
     def _refusal(self, request: Request) -> Response | None:
-        """Who may not see the page: other sites that point a name at this machine, and those without the token."""
+        """The refusal, or None: other sites that point a name at this machine, and requests without the token."""
         if not self._token and not is_loopback(f"{request.url.hostname}:0"):
             return PlainTextResponse("The page is served under the name of this machine only.\n", 421)
         if not self._token or request.url.path in _OPEN:

@@ -64,7 +64,7 @@ def thinned(points: Series) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class _Frame:
-    """From numbers to places on the picture."""
+    """Maps numbers on the axes to pixels."""
 
     axes: Axes
     x0: float

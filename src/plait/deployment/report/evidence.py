@@ -1,4 +1,4 @@
-"""What a report shows of a model's quality: scores and labels of some rows, and of what the partners brought."""
+"""What a report shows of a model's quality: its scores and labels of some rows, beside models of fewer parties."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Evidence:
     """Scores (N,) of one or several models on the same rows, and their labels (N,) in the loss's own form.
 
     where    in words, which rows these are
-    held     whether the models have not seen these rows
+    held     whether these rows were held out of training
     scores   by model; the last one is the model of the run, and the first is what it is compared with
     """
 
@@ -48,11 +48,11 @@ class Evidence:
 def evidence_on_new_rows(
     job: Job, file: PartyFile, local: Sequence[PartyFile], rows_file: str, scores: JointScores
 ) -> Evidence:
-    """The run's model, the label party alone, and with each partner whose columns are on this machine.
+    """Scores by the run's model, by the label party alone, and with each partner whose columns are on this machine.
 
-    Only rows count that have a score.  The label party alone is trained here, on all rows that it has, with the job's
-    loss and its penalty: nobody else is asked.  A model with one partner is trained where one program has all files and
-    nothing is private: it would be one more release.
+    Only rows with a score count.  The model of the label party alone is trained here, on all rows that it has, with the
+    job's loss and its penalty; nobody else is asked.  A model with one partner is trained only where this program has
+    all files and nothing is private: in a private job it would be one more release.
     """
     labels, known = load_labels(job, file, rows_file).values, scores.complete
     models = {TOGETHER: scores.values[known]}
@@ -103,7 +103,7 @@ class _Base:
 
 
 def _trained(job: Job, parts: Mapping[str, Any], labels: Labels) -> Fit:
-    from plait.training.convergence import ConvergenceWarning  # with it comes scikit-learn, which loads slowly
+    from plait.training.convergence import ConvergenceWarning  # imports scikit-learn, which loads slowly
 
     penalties = {name: job.penalties[name] for name in parts}
     with warnings.catch_warnings():

@@ -11,8 +11,8 @@ from plait.deployment.report.chart import Axes, Series, bar_chart, line_chart
 from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.problem import curves
 
-_UNIT = (0.0, 1.0)  # an axis of parts of a whole
-_SMALLEST_GROUP = 0.01  # of the rows: the lift of fewer jumps
+_UNIT = (0.0, 1.0)  # the range of an axis that shows fractions
+_SMALLEST_GROUP = 0.01  # fraction of the rows: with fewer the lift is unsteady
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Many rows at once: their scores leave line by line while later ones are still asked for.
 
-Batches give way to single requests: all of them together ask for a few thousand rows at a time, and few are under way
-of one client.
+Batches give way to single requests: all of them together ask for a few thousand rows at a time, and one client has few
+of them under way.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Batches:
         self._turns = asyncio.Semaphore(_AHEAD)
 
     def begin(self, client: str) -> _UnderWay:
-        """A place for one more; HttpRefusal where the client has its share.  It is free when it is no longer held."""
+        """Count one more batch; HttpRefusal where the client has too many.  It ends when nobody holds the object."""
         if sum(batch.client == client for batch in self._all) >= _EACH:
             raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most {_EACH} batches of one client at once. Wait.")
         batch = _UnderWay(client)

@@ -1,4 +1,4 @@
-"""The handlers of the service, and the one door that every request passes."""
+"""The handlers of the service, and the checks that every request passes first."""
 
 import asyncio
 import json
@@ -127,7 +127,7 @@ class Handlers:
 
 
 class Door:
-    """Every request comes in here: its number, its client, its time, and one line in the log for each."""
+    """Checks every request, passes it to its handler, and writes one line with number, client and time into the log."""
 
     def __init__(self, handlers: Handlers, progress: Progress) -> None:
         self._handlers = handlers

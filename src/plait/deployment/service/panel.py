@@ -25,7 +25,7 @@ from plait.transports.queries import QueryMailbox, QueryQueue
 from plait.transports.server import Hub
 
 _LONGEST_QUERY = 20.0  # seconds that a party which shows signs of life may take for one query
-_MEETINGS = 3  # times that parties meet for one request: one may come anew while it is answered
+_MEETINGS = 3  # exchanges of masking keys for one request: a party may reconnect while it is answered
 _LONGEST_LOAD = 600.0  # seconds that parties may take to read their rows for another run
 
 
@@ -107,7 +107,7 @@ class Panel:
         return RowScores(model.run, self._combined(model, ids, shares, question.absent))
 
     async def _answers(self, own: Query, query: Query) -> dict[str, Share]:
-        """Every party's part; of masked ones what can be read: totals, in the place of one of them."""
+        """Every party's part of each row; masked parts come as their totals, in the place of one party."""
         for _ in range(_MEETINGS):
             if self._masked is not None:
                 query = await self._masked_query(query)
@@ -122,7 +122,7 @@ class Panel:
         raise away(*(name for name in self._job.parties if name not in self._local))
 
     async def _masked_query(self, query: Query) -> Query:
-        """The same query under masks of its own; where a party has come anew, all meet first."""
+        """The same query under masks of its own; where a party has reconnected, all exchange keys first."""
         assert self._masked is not None
         try:
             if self._masked.met:
@@ -204,5 +204,5 @@ def _named(parties: Sequence[str]) -> str:
 
 
 def _time_left(mailbox: QueryMailbox | None, silence: float) -> float:
-    """Until when a party's silence says nothing."""
+    """Seconds until a party that stays silent counts as away."""
     return silence if mailbox is None else max(0.01, mailbox.seen + silence - time.monotonic() + 0.001)

@@ -66,7 +66,7 @@ class ServeOptions:
         return is_loopback(self.http)
 
     def check_reach(self, tokens: bool) -> None:
-        """Raise ConfigError where a network could ask, or listen, without more ado."""
+        """Raise ConfigError where others on a network could ask without a token, or read along without TLS."""
         if self.local or self.anywhere:
             return
         if not self.encrypted:

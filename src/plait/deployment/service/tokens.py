@@ -1,7 +1,7 @@
 """Bearer tokens: who may ask the service, and how often.
 
-A token is shown once, when it is made.  The file keeps its SHA-256 only: a token has 256 random bits, so nobody finds
-it from there.
+A token is shown once, when it is made.  The file keeps its SHA-256 only: a token has 256 random bits, so nobody can
+find it from its digest.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ class Tokens:
     def find(self, token: str) -> Client | None:
         """Whose token this is."""
         self._refresh()
-        return self._clients.get(_digest(token))  # digests of secrets: their order tells nothing about a token
+        return self._clients.get(_digest(token))  # a lookup by digest: its time tells nothing about a token
 
     def _others(self, name: str) -> list[Client]:
         return [client for client in self.clients if client.name != name]

@@ -34,6 +34,7 @@ _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers cou
 _EPSILON = float(np.finfo(np.float64).eps)  # of a number: what double precision rounds off
 _UNBALANCED = 1e-3  # of all slopes: what a minimum over the intercept may leave of their sum
 _ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
+_IDLE = 1e-13  # of the objective: what a step gains by rounding alone
 
 
 class SubspaceCoordinator(CoordinatorSide):
@@ -182,7 +183,9 @@ class SubspaceCoordinator(CoordinatorSide):
         known = state.gram_known, vector_places(state, len(self.ones))
         spans = Spans.of(self.task, here, self.ones, past, new, noise, reports, shares_of, *known).solved(self.task)
         if spans.done:
-            return self._moved(state, spans, spans.best), before
+            # From the least weights no step leads away that gains only rounding.
+            idle = state.searched and spans.origin - spans.best.value <= _IDLE * abs(spans.origin)
+            return self._moved(state, spans, spans.sure if idle else spans.best), before
         return replace(state, spans=spans), before
 
     def _answered(self, state: SubspaceState, spans: Spans, shares: Mapping[str, Share]) -> SubspaceState:

@@ -198,18 +198,21 @@ def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
     service.close()
 
 
-def test_attack_9_a_peer_remembers_a_ledger_that_was_rolled_back(jobs: JobMaker) -> None:
-    """Both the ledger and its witness are put back; the label party still has a receipt of what came after."""
+def test_attack_9_a_peer_remembers_a_ledger_that_was_rolled_back(
+    jobs: JobMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger and both witnesses are put back; the label party still has a receipt of what came after."""
     made = jobs(**{**PRIVATE, "own": {"shop": RANGES + BUDGET + 'ledger_witness = "witness"\n'}})
+    monkeypatch.setenv("PLAIT_STATE", str(made.folder / "state"))
     job = read_job(made.file)
     files = {name: read_party(made.file, name) for name in job.parties}
     policy = policy_at(job, files["shop"])
     assert policy.ledger is not None
     policy.ledger.ledger("shop")
-    for name in ("ledgers", "witness"):
+    for name in ("ledgers", "witness", "state"):
         shutil.copytree(made.folder / name, made.folder / f"old-{name}")
     coordinate(job, files["bank"], list(files.values()), None, Silent())
-    for name in ("ledgers", "witness"):
+    for name in ("ledgers", "witness", "state"):
         shutil.rmtree(made.folder / name)
         shutil.copytree(made.folder / f"old-{name}", made.folder / name)
     with pytest.raises(PrivacyError, match="receipt of a later state"):

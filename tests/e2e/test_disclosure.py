@@ -79,7 +79,7 @@ class Chosen(CoordinatorShield):
 
     rows: tuple[int, ...] = ()
 
-    def seal(self, requests: Mapping[str, Broadcast]) -> Any:
+    def seal(self, requests: Mapping[str, Broadcast], inward: bool) -> Any:
         changed = {}
         for name, request in requests.items():
             vector = request.vector
@@ -87,7 +87,7 @@ class Chosen(CoordinatorShield):
                 vector = np.zeros(vector.size)
                 vector[self.rows[(request.round - 1) % len(self.rows)]] = 0.5 / vector.size  # as large as a gradient
             changed[name] = replace(request, vector=vector)
-        return super().seal(changed)
+        return super().seal(changed, inward)
 
 
 @dataclass

@@ -52,7 +52,7 @@ class ProtectedRun:
         self._line = _Recording(self._shields)
         coordinator = agree(Protection("sums", 1.0), PARTIES, ROWS, self._line, bytes(32))
         gradient = Broadcast(1, rng.uniform(-1, 1, ROWS) / ROWS)
-        said = coordinator.seal({"shop": gradient})[0]["shop"].vector
+        said = coordinator.seal({"shop": gradient}, inward=False)[0]["shop"].vector
         self.offer, self.keys = self._line.asked[0], self._line.asked[1]
         self.hints, self.gradient = self._line.answered[0], np.asarray(said)
         self._agreed = Agreed(self.offer, self.keys)

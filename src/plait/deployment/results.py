@@ -38,7 +38,7 @@ class Results:
     def told(self) -> dict[str, Any]:
         """What every party is told."""
         rounds = list(self.conducted.outcome.history)
-        return {**self._summary, "rounds": plain_rounds(rounds[:: max(1, len(rounds) // _MOST_ROUNDS_TOLD)])}
+        return {**self._summary, "rounds": plain_rounds(rounds[:: math.ceil(len(rounds) / _MOST_ROUNDS_TOLD) or 1])}
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

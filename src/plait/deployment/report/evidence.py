@@ -64,7 +64,8 @@ def evidence_on_new_rows(
         ids = [there.ids[int(i)] for i in np.flatnonzero(known)]
         base = _Base(job, file, here, there.matrix[known], ids, load_labels(job, file))
         pairs = local if len(job.parties) > 2 and not job.policy.private else ()
-        partners = {f"{file.name} with {p.name}": base.with_partner(p) for p in pairs if p.name != file.name}
+        others = [p for p in pairs if p.name != file.name]
+        partners = {f"{file.name} with {p.name}": s for p in others if (s := base.with_partner(p)) is not None}
         models = {f"{file.name} alone": base.alone(), **partners, **models}
     return Evidence("new rows", True, job.loss, models, labels[known])
 
@@ -85,9 +86,13 @@ class _Base:
         name = self.file.name
         return np.asarray(_trained(self.job, {name: self.here}, self.labels).scores({name: self.new}))
 
-    def with_partner(self, partner: PartyFile) -> Array:
-        """The scores (K,) of a model with one partner, whose rows are found by their ids."""
+    def with_partner(self, partner: PartyFile) -> Array | None:
+        """The scores (K,) of a model with one partner, whose rows are found by their ids; None where it lacks some."""
         job, mine, labels = self.job, self.here, self.labels
+        new = read_new_rows(job, partner, partner.data.score).table
+        place = {name: i for i, name in enumerate(new.ids)}
+        if not place.keys() >= set(self.ids):
+            return None
         order = None
         if job.alignment is not None:
             own, theirs = load_ids(job, self.file), load_ids(job, partner)
@@ -95,8 +100,7 @@ class _Base:
             order, at = Order(theirs.rows[there], theirs.texts.take(there), {}), own.rows[here]
             mine = mine[at]
             labels = Labels((), labels.values[at], None if labels.weights is None else labels.weights[at])
-        rows, new = load_rows(job, partner, order), read_new_rows(job, partner, partner.data.score).table
-        place = {name: i for i, name in enumerate(new.ids)}
+        rows = load_rows(job, partner, order)
         matrix = prepare_rows(partner, new, rows.prepared).matrix[[place[name] for name in self.ids]]
         model = _trained(job, {self.file.name: mine, partner.name: rows.matrix}, labels)
         return np.asarray(model.scores({self.file.name: self.new, partner.name: matrix}))

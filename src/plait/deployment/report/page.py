@@ -14,7 +14,7 @@ from plait.deployment.report.evidence import Evidence
 from plait.deployment.report.rendering import render, size
 from plait.deployment.report.sections import coefficients, convergence, quality
 from plait.deployment.run_folder import COORDINATOR, RunFolder
-from plait.errors import PlaitError
+from plait.errors import PlaitError, SettingError
 from plait.privacy.ledger.spending import read_spending
 from plait.training.tracking.forecast import duration
 
@@ -84,8 +84,10 @@ def _spent(file: PartyFile) -> list[str]:
     """The running total of this party's budgets, in words."""
     try:
         ledgers = [each for each in read_spending(file.path(file.privacy.ledger)) if each.party == file.name]
-    except PlaitError:
+    except SettingError:
         return []  # no ledger: nothing was spent
+    except PlaitError as error:
+        return [f"What was spent so far cannot be read: {error}"]
     lines = []
     for each in ledgers:
         limit = (

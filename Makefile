@@ -17,10 +17,10 @@ demo: $(VENV)/.installed
 	$(BIN)/plait demo
 
 test: $(VENV)/.installed
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m "not slow"
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.installed
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # A million mutated inputs for everything that reads bytes of peers, of disks and of people, a fifth of them once more where
 # atheris is there and coverage guides it: less than half an hour on two cores.

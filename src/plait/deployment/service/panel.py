@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -19,7 +18,7 @@ from plait.deployment.masked_scores import MaskedParties, is_over, limited, mask
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.scorer import Scorers
 from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
-from plait.errors import MissingPartyError, ProtocolError, TransportError
+from plait.errors import ProtocolError, TransportError
 from plait.messages import Share
 from plait.transports.handshake import Query
 from plait.transports.queries import QueryMailbox, QueryQueue
@@ -135,27 +134,15 @@ class Panel:
     async def load(self, folder: RunFolder) -> None:
         """Use another run from now on; requests that are under way end with the one before it."""
         model = ServedModel.of(folder)
-        try:
-            remote = [asyncio.wrap_future(mailbox.load(model.run)) for mailbox in self._hub.by_id.values()]
-            async with asyncio.timeout(_LONGEST_LOAD):
-                for name, answer in zip(self._hub.by_id, remote, strict=True):
-                    if problem := (await answer).problem:
-                        raise TransportError(f"party {name!r} must have run {model.run}. Found: {problem}")
-            for scorers in self._local.values():
-                await asyncio.to_thread(scorers.load, model.run)
-        except BaseException:
-            await self._keep_present_run()
-            raise
+        remote = [asyncio.wrap_future(mailbox.load(model.run)) for mailbox in self._hub.by_id.values()]
+        for scorers in self._local.values():
+            await asyncio.to_thread(scorers.load, model.run)
+        async with asyncio.timeout(_LONGEST_LOAD):
+            for name, answer in zip(self._hub.by_id, remote, strict=True):
+                if problem := (await answer).problem:
+                    raise TransportError(f"party {name!r} must have run {model.run}. Found: {problem}")
         self._hub.use_run(model.run)
         self.model = model
-
-    async def _keep_present_run(self) -> None:
-        """Ask every party for the present run again: a party keeps two, and would let go of it at the next attempt."""
-        for mailbox in self._hub.by_id.values():
-            with suppress(MissingPartyError):  # it is told the run when it comes back
-                mailbox.load(self.model.run)
-        for scorers in self._local.values():
-            await asyncio.to_thread(scorers.load, self.model.run)
 
     def refresh(self) -> None:
         """Read the rows of the parties in this process again."""

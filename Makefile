@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# One BLAS thread per test process: two workers with two threads each would only fight over the cores.
+# One BLAS thread per test process. Three of them for two cores: tests of whole programs often wait.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-speed bench-transport bench-scale bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
@@ -17,10 +17,10 @@ demo: $(VENV)/.installed
 	$(BIN)/plait demo
 
 test: $(VENV)/.installed
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(TEST_ENV) $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.installed
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(TEST_ENV) $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # A million mutated inputs for everything that reads bytes of peers, of disks and of people, a fifth of them once more where
 # atheris is there and coverage guides it: less than half an hour on two cores.

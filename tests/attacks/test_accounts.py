@@ -22,6 +22,7 @@ from plait.privacy import (
     LedgerFolder,
     MechanismA,
     NoPrivacy,
+    PaperNoise,
     Policy,
     RandomisedResponse,
     Recommended,
@@ -59,6 +60,26 @@ def test_attack_1_a_mechanism_in_a_smaller_unit_does_not_halve_its_price(tmp_pat
         train(tmp_path / "unchecked", blank, Budget(1.0))
     twice = epsilon_of(2 * mu_of(1.0, 1e-5), 1e-5)
     assert spent(tmp_path / "unchecked") <= 1.0 < twice, "what replacing a row would really have cost"
+
+
+def test_attack_1_a_party_under_the_name_of_the_labels_gets_no_second_budget(tmp_path: Path) -> None:
+    train(tmp_path, Recommended(1.0), Budget(1.0))
+    policy = Policy({"bank": NoPrivacy(), "label holder": Recommended(1.0)}, ledger=LedgerFolder(tmp_path, Budget(1.0)))
+    with pytest.raises(PrivacyError, match="a name of its own"):
+        plait.fit({"bank": OWN, "label holder": OTHER}, 1 - Y, privacy=policy)
+    assert spent(tmp_path) <= 1.0
+
+
+@pytest.mark.parametrize("mechanism", [NoPrivacy(), PaperNoise(100.0)], ids=["nothing", "noise without a guarantee"])
+def test_attack_10_a_party_with_a_budget_is_in_no_simulated_run_without_a_guarantee(
+    tmp_path: Path, mechanism: Any
+) -> None:
+    train(tmp_path, Recommended(0.5), Budget(1.0))
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        train(tmp_path, mechanism, Budget(1.0), run="bare")
+    labels = Policy(labels=RandomisedResponse(1.0), ledger=LedgerFolder(tmp_path, Budget(1.0)))
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        plait.fit({"bank": OWN, "shop": OTHER}, Y, privacy=labels)
 
 
 def test_attack_1_a_job_does_not_choose_the_unit_of_a_partys_budget(jobs: JobMaker) -> None:

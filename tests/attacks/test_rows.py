@@ -1,6 +1,8 @@
 """Attacks through rows: people who have left the file, models of before, values that stop a release."""
 
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,11 @@ from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.progress import Silent
 from plait.deployment.scorer import Scorer
-from plait.errors import PrivacyError
+from plait.errors import PrivacyError, ProtocolError
 from plait.privacy import ClippedRows, InsecureTestNoise, Recommended
 from plait.privacy.ledger.release_gate import Book
 from plait.privacy.mechanisms.helper_fit import Helper, Lesson, fit_helper
-from plait.problem.losses import Poisson
+from plait.problem.losses import Logistic, Poisson
 from plait.problem.penalties import L2
 from plait.studies.privacy_mutations import Mutation
 from tests.attacks.test_deployed import KEY, PLAIN, PRIVATE, all_rows, new_rows, scored
@@ -107,6 +109,21 @@ def test_attack_8_no_date_in_a_private_row_stops_a_run(jobs: JobMaker) -> None:
         job = read_job(made.file)
         files = {name: read_party(made.file, name) for name in job.parties}
         coordinate(job, files["bank"], list(files.values()), None, Silent())
+
+
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [*itertools.product(["labels", "offset", "weights"], [np.nan, np.inf]), ("weights", 1e308)],
+)
+def test_attack_8_a_lesson_that_no_noise_can_be_made_for_is_refused_before_anything_is_charged(
+    told: str, value: float
+) -> None:
+    """For slopes beyond any double the noise would be no number, and neither would the answers."""
+    _, other, y = data()
+    lesson = Lesson(Logistic(), 2 * y - 1, np.zeros(N), np.ones(N))
+    lesson = replace(lesson, **{told: np.where(np.arange(N) == 3, value, getattr(lesson, told))})
+    with np.errstate(all="ignore"), pytest.raises(ProtocolError, match="Nothing was released"):
+        Helper.of(ClippedRows.of(other), L2(1e-3), Recommended(1.0), lesson, Book("run", "shop"), sketch=False)
 
 
 def released(sign: float) -> np.ndarray:

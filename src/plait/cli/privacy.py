@@ -63,16 +63,21 @@ def spend(
 ) -> None:
     """What was spent and what is left, from the ledgers; damage is an error, because then nobody knows.
 
+    What is left is the epsilon that one more run may cost: more than the limit minus what is spent, as mu^2 adds up.
+
     Example: plait privacy spend ledgers/
     """
     from plait.privacy.ledger.spending import read_spending
     from plait.privacy.mechanisms.wording import short
 
     found = read_spending(ledger)
-    table = _table("Spent", "party", "table", "epsilon spent", "limit", "delta", "releases", "without guarantee")
+    table = _table(
+        "Spent", "party", "table", "epsilon spent", "limit", "left", "delta", "releases", "without guarantee"
+    )
     for s in found:
         limit = "none" if s.limit is None else f"{s.limit:g}"
-        table.add_row(s.party, s.table, f"{s.epsilon:.4g}", limit, short(s.delta), str(len(s.charges)),
+        left = "any" if s.limit is None else f"{s.left:.4g}"
+        table.add_row(s.party, s.table, f"{s.epsilon:.4g}", limit, left, short(s.delta), str(len(s.charges)),
                       str(s.unguaranteed))  # fmt: skip
     _out.print(table)
     for s in found if each else ():

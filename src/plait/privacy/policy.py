@@ -137,9 +137,16 @@ class Policy:
             self.ledger.budget.need_adjacency(mechanism.adjacency)
 
     def admit(self, names: Sequence[str]) -> None:
-        """Let the guaranteed parties of a run charge their table; PrivacyError for one unknown to the folder."""
+        """Let the guaranteed parties of a run charge their table.
+
+        PrivacyError for one that is unknown to the folder, and for one with a budget there that this run does not
+        protect.
+        """
+        if self.ledger is None:
+            return
         guaranteed = [name for name, m in self.mechanisms(names).items() if m.guaranteed]
-        if self.ledger is not None and guaranteed:
+        self.ledger.need_no_account([name for name in names if name not in guaranteed])
+        if guaranteed:
             self.ledger.admit(guaranteed)
 
     def quote(self, names: Sequence[str], fits: int) -> dict[str, float]:
@@ -207,7 +214,7 @@ class Policy:
         if self.ledger is None:
             drawer = PermanentLabels(self.noise or KeyedNoise(), LABEL_HOLDER, DEFAULT_TABLE)
         else:
-            self.ledger.admit([LABEL_HOLDER])
+            self.ledger.admit_labels()
             noise = self.noise or self.ledger.noise(LABEL_HOLDER)
             drawer = PermanentLabels(noise, LABEL_HOLDER, self.ledger.table, self.ledger.ledger(LABEL_HOLDER))
         return drawer.draw(mechanism, labels, self.ids)

@@ -12,6 +12,7 @@ import numpy as np
 from plait.errors import PlaitError
 from plait.methods.private.pass_messages import Step
 from plait.privacy.accounting import Cost
+from plait.privacy.ledger.known_tables import LABEL_HOLDER
 from plait.privacy.mechanisms.permanent import RecordStream
 from plait.privacy.noise import Keystream
 from plait.studies import privacy_noise_probes as noise_probes
@@ -131,6 +132,16 @@ def _uncharged_second(original: Any) -> Any:
     return reserve
 
 
+def _as_labels(original: Any) -> Any:
+    def admit(self: Any, table: str, parties: Any) -> None:
+        if parties == [LABEL_HOLDER]:
+            self.admit_labels(table)
+        else:
+            original(self, table, parties)
+
+    return admit
+
+
 def _clean_cache(original: Any) -> Any:
     def respond(self: Any, state: Any, broadcast: Any) -> Any:
         after, share = original(self, state, broadcast)
@@ -196,6 +207,10 @@ MUTATIONS: tuple[Mutation, ...] = (
              lambda f: lambda self, cost, run, plan="": None, probes.one_account),
     Mutation("a new account for any new name", "privacy.ledger.known_tables:Tables.admit", _constant(None),
              probes.one_account),
+    Mutation("a party under the name of the labels", "privacy.ledger.known_tables:Tables.admit", _as_labels,
+             probes.one_account),
+    Mutation("a party with a budget in a run without noise", "privacy.ledger.known_tables:Tables.need_none",
+             _constant(None), probes.one_account),
     Mutation("a new account for any version of the data", "privacy.ledger.ledger:Ledger.folder",
              lambda f: staticmethod(lambda root, party, table: root / secrets.token_hex(12)), probes.one_account),
     Mutation("a witness that is not asked", "privacy.ledger.witness:Witness.check", _constant(None),
@@ -241,5 +256,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("values that stop the clip", "privacy.clipping:_finite", lambda f: lambda rows: rows, probes.quiet),
     Mutation("slopes that stop a release", f"{_PRIVACY}.releases:_bounded",
              lambda f: lambda values: np.clip(values, -1.0, 1.0), probes.quiet),
+    Mutation("lessons that no noise is made for", f"{_PRIVACY}.helper_fit:_need_moderate", _constant(None),
+             probes.quiet),
     Mutation("errors that say what was found", "errors:unspecific", lambda f: str, probes.quiet),
 )  # fmt: skip

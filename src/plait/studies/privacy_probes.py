@@ -20,7 +20,7 @@ from plait import errors
 from plait._types import Array
 from plait.deployment.party_settings import TrustOptions
 from plait.deployment.score_limits import ScoreLimits
-from plait.errors import BudgetError, InputError, PrivacyError, SettingError
+from plait.errors import BudgetError, InputError, PrivacyError, ProtocolError, SettingError
 from plait.estimators import VerticalLogisticRegression
 from plait.methods.base import Block
 from plait.methods.private.pass_messages import Step, say
@@ -79,7 +79,8 @@ def _fit(root: Path, other: Any = None, y: Any = None, **names: str) -> Any:
     table, labels = (table if other is None else other), (labels if y is None else y)
     name = names.get("party", "shop")
     ledger = LedgerFolder(root / "ledgers", Budget(1.0), witness=root / "witness")
-    policy = Policy({"bank": NoPrivacy(), name: Recommended(1.0)}, ledger=ledger, run=names.get("run", "run"))
+    mechanism = NoPrivacy() if "unprotected" in names else Recommended(1.0)
+    policy = Policy({"bank": NoPrivacy(), name: mechanism}, ledger=ledger, run=names.get("run", "run"))
     return fit({"bank": own, name: table}, labels, privacy=policy)
 
 
@@ -92,7 +93,8 @@ def one_account() -> bool:
         out = refused(BudgetError, PrivacyError)
         disguises = [out(lambda: _fit(root, 0.999999 * other)), out(lambda: _fit(root, other[:, ::-1])),
                      out(lambda: _fit(root, y=1 - y)), out(lambda: _fit(root, run="another")),
-                     out(lambda: _fit(root, party="store"))]  # fmt: skip
+                     out(lambda: _fit(root, party="store")), out(lambda: _fit(root, party="label holder")),
+                     out(lambda: _fit(root, unprotected="yes"))]  # fmt: skip
         ledger = LedgerFolder(root / "ledgers", Budget(1.0), witness=root / "witness").ledger("shop")
         more, noise = Cost(mu=0.2), KeyedNoise()
         again = Release("run", "shop", 0, "Gram", "other inputs")
@@ -256,7 +258,7 @@ def score_limits() -> bool:
 
 
 def quiet() -> bool:
-    """No value of a row stops the clip or leaves it unbounded, and no error says what was found."""
+    """No value of a row stops the clip or leaves it unbounded, no lesson ends the noise, no error says a value."""
     for value in (np.nan, np.inf, 1e300, 50.0):
         found = ClippedRows.of(np.array([[0.3, 0.4], [value, 0.1]])).matrix
         if not (np.isfinite(found).all() and np.linalg.norm(found, axis=1).max() <= 1):
@@ -265,4 +267,9 @@ def quiet() -> bool:
     slopes = gradient.value(ClippedRows.of(np.eye(2)), np.array([np.nan, -np.inf]))
     if not (np.isfinite(slopes).all() and np.linalg.norm(slopes) <= 1):
         return False
+    lesson = Lesson(Logistic(), np.array([np.inf, 1.0]), np.zeros(2), np.ones(2))
+    rows, book = ClippedRows.of(np.eye(2)), Book("run", "shop")
+    with np.errstate(invalid="ignore"):
+        if not refused(ProtocolError)(lambda: Helper.of(rows, L2(0.1), Recommended(1.0), lesson, book, sketch=False)):
+            return False
     return errors.unspecific(InputError("row 7 holds 31.5")) == errors.unspecific(PrivacyError("nothing"))

@@ -74,7 +74,7 @@ class Session:
         if self.spec.protections.protecting:
             for part in self.parts:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
-            self.spec.policy.admit(self.spec.parties)
+        self.spec.policy.admit(self.spec.parties)
         where = self.workspace
         parties = {
             p.name: assemble_party(

@@ -14,7 +14,7 @@ RANK_TOLERANCE = 1e-9  # of the largest singular value: smaller ones are roundin
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Rows (N, d) that an attack reconstructed, and the fraction that is right of the rows it was tried on."""
+    """Rows (N, d) that an attack reconstructed, and the fraction that is right of the rows that it did not know."""
 
     rows: Floats
     fraction: float
@@ -50,9 +50,7 @@ def rows_from_shares(shares: Floats, matrix: Floats, known: Ints, tolerance: flo
     """Every row's features from T shares W (N x T) and known rows: W_known B = D_known, D = W B."""
     mixing, *_ = np.linalg.lstsq(shares[known], matrix[known], rcond=None)
     rows = shares @ mixing
-    unknown = np.setdiff1d(np.arange(matrix.shape[0]), known)
-    close = np.linalg.norm(rows[unknown] - matrix[unknown], axis=1) <= tolerance
-    return Recovery(rows, float(close.mean()))
+    return _recovery(rows, np.linalg.norm(rows - matrix, axis=1) <= tolerance, known)
 
 
 def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int = 9) -> Recovery:
@@ -61,7 +59,12 @@ def rows_by_equal_values(share: Floats, matrix: Floats, known: Ints, digits: int
     keys = np.round(share / scale, digits)
     book = {key: matrix[i] for key, i in zip(keys[known].tolist(), known.tolist(), strict=True)}
     rows = np.array([book.get(key, np.full(matrix.shape[1], np.nan)) for key in keys.tolist()])
-    return Recovery(rows, float(np.mean(np.all(rows == matrix, axis=1))))
+    return _recovery(rows, np.all(rows == matrix, axis=1), known)
+
+
+def _recovery(rows: Floats, right: NDArray[np.bool_], known: Ints) -> Recovery:
+    """The rows (N, d), and the fraction of the unknown ones that are `right` (N,)."""
+    return Recovery(rows, float(np.delete(right, known).mean()))
 
 
 def classes_by_equal_values(share: Floats, digits: int = 9) -> int:

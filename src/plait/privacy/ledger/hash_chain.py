@@ -33,6 +33,16 @@ UNKEYED = 1  # the version of chains without a key, which are only read
 Body = dict[str, Any]
 
 
+def is_unkeyed(journal: Path) -> bool:
+    """Whether a chain's file is of version 1, by its first line."""
+    with journal.open("rb") as file:
+        line = file.readline()
+    try:
+        return bool(json.loads(line)["version"] == UNKEYED)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 @dataclass(frozen=True)
 class ChainEntry:
     seq: int

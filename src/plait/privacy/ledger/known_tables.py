@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plait.errors import PrivacyError
-from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
+from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain, is_unkeyed
 from plait.privacy.ledger.keys import REGISTER, open_chain
 
 _FIRST = "first run"
@@ -25,15 +25,35 @@ class Tables:
 
     def admit(self, table: str, parties: Sequence[str]) -> None:
         """Let these parties charge this table; PrivacyError unless it is the folder's first or opened by its owner."""
+        if LABEL_HOLDER in parties:
+            raise PrivacyError(f"a party needs a name of its own. Found {LABEL_HOLDER!r}, the account of the labels.")
         with self._chain.locked() as entries:
             known = _accounts(entries)
             missing = [name for name in parties if (table, name) not in known]
-            if not missing:
-                return
-            labels = missing == [LABEL_HOLDER] and any(t == table for t, _ in known)
-            if known and not labels and not _labels_only(known, table):
+            if missing and known and not _labels_only(known, table):
                 raise PrivacyError(_refusal(self.root, known, table, missing[0]))
-            self._chain.append(entries, "table", {"table": table, "parties": list(parties), "by": _FIRST})
+            if missing:
+                self._chain.append(entries, "table", _first(table, parties))
+
+    def admit_labels(self, table: str) -> None:
+        """Let the label party charge its labels to this table; PrivacyError for a table unknown to the folder."""
+        with self._chain.locked() as entries:
+            known = _accounts(entries)
+            if known and not any(t == table for t, _ in known):
+                raise PrivacyError(_refusal(self.root, known, table, LABEL_HOLDER))
+            if (table, LABEL_HOLDER) not in known:
+                self._chain.append(entries, "table", _first(table, [LABEL_HOLDER]))
+
+    def need_none(self, table: str, parties: Sequence[str]) -> None:
+        """PrivacyError where one of these parties, which a run does not protect, has an account of this table."""
+        with self._chain.locked() as entries:
+            found = [name for name in parties if (table, name) in _accounts(entries)]
+        if found:
+            raise PrivacyError(
+                f"{self.root} keeps a budget for the rows of {found[0]!r} in table {table!r}, and so it takes part "
+                f"only in runs that protect it with a guarantee. Found one that does not. Give {found[0]!r} a "
+                "mechanism such as plait.privacy.Recommended, or leave the ledger out of a simulation."
+            )
 
     def open(self, table: str, party: str, because: str) -> None:
         """Open an account; `because` is the owner's reason: these are other people, or columns of another party."""
@@ -57,11 +77,15 @@ def old_charges(root: Path, party: str) -> list[Body]:
     """The charges in a party's ledgers of version 1, which were one for each version of its data."""
     found: list[Body] = []
     for path in sorted(root.glob("*/journal.jsonl")):
-        if b'"version": 1' in path.read_bytes().split(b"\n", 1)[0]:
+        if is_unkeyed(path):
             with HashChain(path.parent).locked() as entries:
                 if entries and entries[0].body.get("party") == party:
                     found += [e.body for e in entries if e.kind == "reserve"]
     return found
+
+
+def _first(table: str, parties: Sequence[str]) -> Body:
+    return {"table": table, "parties": list(parties), "by": _FIRST}
 
 
 def _accounts(entries: list[ChainEntry]) -> set[tuple[str, str]]:

@@ -21,7 +21,7 @@ from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.charge import Charge, decode_charge, encode_charge
-from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain
+from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain, is_unkeyed
 from plait.privacy.ledger.keys import chain_key, open_chain
 from plait.privacy.ledger.witness import WITNESS, Witness
 from plait.privacy.noise import Noise, Release
@@ -172,15 +172,25 @@ class Ledger:
         """PrivacyError where a peer has seen this ledger with more entries than now; 0 is a peer that has seen none."""
         with self._journal.locked() as entries:
             known = {self._receipt(e.seq) for e in entries}
-        if receipt and receipt not in known:
+        if receipt and receipt not in known and receipt not in self._receipts_of_other_tables():
             raise PrivacyError(
                 f"A ledger must be the newest one. Found {self.path} with {len(known)} entries, and a receipt of a "
                 "later state at a peer: an old copy was put back. Nothing is released. Restore the newest copy."
             )
 
-    def _receipt(self, seq: int) -> int:
+    def _receipts_of_other_tables(self) -> set[int]:
+        """What this party's other accounts in this folder have given: a peer keeps one receipt for each party."""
+        found = set()
+        for path in self._journal.folder.parent.glob("*/journal.jsonl"):
+            if path != self.path and not is_unkeyed(path):
+                with HashChain(path.parent, self._key).locked() as entries:
+                    table = entries[0].body["table"] if entries and entries[0].body.get("party") == self.party else ""
+                    found |= {self._receipt(e.seq, table) for e in entries if table}
+        return found
+
+    def _receipt(self, seq: int, table: str = "") -> int:
         """A keyed digest of `seq`: 48 bits, which a float in a message holds exactly."""
-        content = f"receipt {self.party} {self.table} {seq}".encode()
+        content = f"receipt {self.party} {table or self.table} {seq}".encode()
         return int.from_bytes(hmac.new(self._key, content, hashlib.sha256).digest()[:6], "big") | 1
 
     def _checked(self, charge: Charge, expected: str) -> bytes:

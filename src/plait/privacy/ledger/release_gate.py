@@ -121,6 +121,15 @@ class LedgerFolder:
         """Let parties charge this table; PrivacyError for a name that the folder's owner has not opened."""
         self._tables.admit(self.table, parties)
 
+    def admit_labels(self) -> None:
+        """Let the label party charge its labels to this table."""
+        self._tables.admit_labels(self.table)
+
+    def need_no_account(self, parties: Sequence[str]) -> None:
+        """PrivacyError where one of these parties, which a run does not protect, has a budget here."""
+        if isinstance(self.budget, Budget) and parties:
+            self._tables.need_none(self.table, parties)
+
     def open(self, party: str, because: str) -> None:
         """The owner opens the account of a party and this table; the folder's register records it and why."""
         self._tables.open(self.table, party, because)

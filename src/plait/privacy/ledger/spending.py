@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plait.errors import SettingError
-from plait.privacy.accounting import Cost
+from plait.privacy.accounting import Cost, epsilon_of, frontier, mu_of
+from plait.privacy.ledger.budget import Budget
 from plait.privacy.ledger.charge import Charge, decode_charge
-from plait.privacy.ledger.hash_chain import HashChain
+from plait.privacy.ledger.hash_chain import HashChain, is_unkeyed
 from plait.privacy.ledger.keys import chain_key
 
 DEFAULT_DELTA = 1e-5  # delta at which spending is stated for a ledger without a budget: the mechanisms' default
@@ -40,8 +41,17 @@ class Spending:
 
     @property
     def left(self) -> float:
-        """The limit minus what is spent.  Only a guide: mu^2 adds up and epsilon does not, so more may fit."""
-        return math.inf if self.limit is None else max(0.0, self.limit - self.epsilon)
+        """About the largest epsilon that one more run may cost: mu^2 adds up, so it is more than limit - epsilon.
+
+        For a ledger of labels, whose epsilons add up, it is the limit minus what is spent.
+        """
+        if self.limit is None:
+            return math.inf
+        spent, budget = self.guaranteed, Budget(self.limit, self.delta)
+        if spent.pure or not budget.covers(spent):
+            return max(0.0, self.limit - self.epsilon)
+        most = 2 * mu_of(self.limit, self.delta)
+        return epsilon_of(frontier(lambda mu: budget.covers(spent + Cost(mu=mu)), 0.0, most), self.delta)
 
 
 def read_spending(path: Path) -> list[Spending]:
@@ -59,7 +69,7 @@ def read_spending(path: Path) -> list[Spending]:
 
 def _read(folder: Path) -> Spending | None:
     """What one chain says; None for the register of tables, and for a chain of version 1, which was carried over."""
-    if b'"version": 1' in (folder / "journal.jsonl").read_bytes().split(b"\n", 1)[0]:
+    if is_unkeyed(folder / "journal.jsonl"):
         return None
     with HashChain(folder, chain_key(folder.parent)).locked() as entries:
         opening = entries[0].body

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from plait._types import Array
+from plait.errors import ProtocolError
 from plait.privacy.accounting import Cost
 from plait.privacy.clipping import ClippedRows
 from plait.privacy.ledger.canonical import canonical_digest
@@ -32,6 +33,8 @@ from plait.problem.penalties import Penalty
 
 LEAST_CURVATURE = 0.08
 """The least curvature of a row, as a fraction of the largest one: on some rows the loss is almost flat."""
+EXTREME = 1e100
+"""The largest slope and curvature of a lesson, and the inverse of the least one: their squares are still doubles."""
 LEAST_SECANT = 0.3
 """The least value of `Lesson.secant`: below it, noise in the weights would make the next steps larger still."""
 
@@ -109,7 +112,7 @@ class Lesson:
         """b, where `even` applies: the loss has classes and a bounded slope; else None."""
         if not self.even or not self.loss.classifies or self.loss.slope() is None:
             return None
-        return float(self._reach(self.offset).min())
+        return float(self._reach(self.offset).min()) or None
 
     def _counted(self, z: Array) -> Array:
         """The factor (N,) of each row's loss at these scores (N,)."""
@@ -151,10 +154,21 @@ class Helper:
         """The helper with its plan; BudgetError, before anything is computed, where its budget is too small."""
         bound = lesson.gradient_bound(mechanism.gradient_clip)
         curvature = float(lesson.curvature(bound).max())
+        _need_moderate(lesson, bound, curvature)
         plan = mechanism.plan(*rows.shape, curvature, bound, sketch=sketch, shifts=lesson.shifts)
         known = canonical_digest(book.run, book.party, rows, penalty, mechanism, lesson, plan)
         book.account.check(plan.cost, book.run, known.hex())
         return cls(rows, penalty, plan, book, known)
+
+
+def _need_moderate(lesson: Lesson, *bounds: float) -> None:
+    """ProtocolError for a lesson whose noise no double could hold: a label party that is not honest may send one."""
+    told = (lesson.labels, lesson.offset, lesson.weights)
+    if not (all(np.isfinite(each).all() for each in told) and all(1 / EXTREME < b < EXTREME for b in bounds)):
+        raise ProtocolError(
+            f"labels, offset and weights must be numbers with slopes and curvatures between {1 / EXTREME:g} and "
+            f"{EXTREME:g}. Found others. Nothing was released."
+        )
 
 
 @dataclass(frozen=True, eq=False)

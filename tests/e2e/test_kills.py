@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +16,12 @@ OPTIONS: dict[str, object] = {"rounds": 30, "rows": 2000, "patience": 120}
 """A small state: the party's journal holds states."""
 
 LARGE: dict[str, object] = {"method": 'name = "subspace"', "rounds": 9, "rows": 30_000, "tol": 0.0, "patience": 120}
-"""A large state: the party's journal holds broadcasts until a snapshot replaces them."""
+"""A large state: the party's journal holds broadcasts."""
+
+LONG: dict[str, object] = {
+    **LARGE, "method": 'name = "subspace"\nmemory = 1', "rounds": 220, "rows": 1000
+}  # fmt: skip
+"""Its journal of broadcasts outgrows the state after some 185 exchanges: a snapshot replaces it."""
 
 JOURNAL = "plait.deployment.journal:Journal"
 PARTY = "plait.deployment.stored_party:StoredParty"
@@ -42,21 +48,32 @@ SNAPSHOT_POINTS = {
     "before the snapshot": ("shop", f"{PARTY}._write", "before", 1),
     "snapshot written, journal not forgotten": ("shop", f"{PARTY}._write", "after", 1),
     "after the snapshot": ("shop", f"{JOURNAL}._replace", "after", 1),
-    "some messages later": ("shop", f"{JOURNAL}.append", "after", 8),
+    "some messages later": ("shop", f"{JOURNAL}.append", "after", 200),
+}
+WITH_SNAPSHOT = {  # whether there is a snapshot then, and whether the journal still holds what came before it
+    "before the snapshot": (False, True),
+    "snapshot written, journal not forgotten": (True, True),
+    "after the snapshot": (True, False),
+    "some messages later": (True, False),
 }
 
 
 @pytest.fixture(scope="module")
-def expected_of_large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return JobMaker(tmp_path_factory.mktemp("large")).undisturbed(**LARGE)
+def expected_of_long(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return JobMaker(tmp_path_factory.mktemp("long")).undisturbed(**LONG)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", SNAPSHOT_POINTS.values(), ids=SNAPSHOT_POINTS)
+@pytest.mark.parametrize("name", SNAPSHOT_POINTS)
 def test_killed_around_its_snapshot_a_party_resumes(
-    jobs: JobMaker, point: tuple[str, str, str, int], expected_of_large: dict[str, str]
+    jobs: JobMaker, name: str, expected_of_long: dict[str, str]
 ) -> None:
-    check(jobs(**LARGE), point, expected_of_large)
+    def look(job: Job) -> None:
+        (kept,) = job.folder.glob("runs/*/shop/checkpoint")
+        whole = (kept / "journal").stat().st_size > 1 << 20
+        assert ((kept / "state").exists(), whole) == WITH_SNAPSHOT[name]
+
+    check(jobs(**LONG), SNAPSHOT_POINTS[name], expected_of_long, look)
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +81,16 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return JobMaker(tmp_path_factory.mktemp("undisturbed")).undisturbed(**OPTIONS)
 
 
-def check(job: Job, point: tuple[str, str, str, int], expected: dict[str, str]) -> None:
+def check(
+    job: Job, point: tuple[str, str, str, int], expected: dict[str, str], look: Callable[[Job], None] | None = None
+) -> None:
+    """Kill a program at this point, `look` at what it left, start it again: the run ends as expected."""
     victim, target, when, count = point
     for name in job.parties:
         job.start(name, killed_at=(target, when, str(count)) if name == victim else None)
     assert job.wait(victim) == -signal.SIGKILL, job.log(victim)
+    if look is not None:
+        look(job)
     job.start(victim)
     for name in job.programs:
         assert job.wait(name) == 0, job.log(name)

@@ -65,7 +65,8 @@ class AuditLog:
             self._submit(write)
         else:
             self.settle()
-            write()
+            self._attempt(write)
+            self._check()
 
     def note(self, what: str, **facts: Any) -> None:
         """Record anything else that matters: start, resume, refusals, the end."""
@@ -117,11 +118,14 @@ class AuditLog:
             self._go.wait(_LONGEST_WAIT)
             pause, self._pause = self._pause, 0.0
             time.sleep(pause)
-            try:
-                write()
-            except OSError as error:
-                self._failure = error
+            self._attempt(write)
             self._lines.task_done()
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._failure = error
 
     def _write(self, line: dict[str, Any]) -> None:
         with self._lock:

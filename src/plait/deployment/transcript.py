@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from plait._files import private_opener
+from plait._files import open_private
+from plait._names import plain
 from plait._types import Array
 from plait.errors import StorageError
-from plait.messages import Broadcast, Message, Share
+from plait.messages import Broadcast, Message, Share, raw
 
 NAME = "transcript.jsonl"
+_FORMAT = 2
+_TYPES = ("<f8", "<f4", "<i2", "<u8")  # of vectors: float64, float32, int16, and words that are encrypted or masked
 
 
 class Recorded:
@@ -26,8 +29,9 @@ class Recorded:
     def __init__(self, participant: Any, folder: Path, shape: tuple[int, int]) -> None:
         self._participant = participant
         self._path = folder / NAME
-        if not self._path.exists():
-            self._write({"format": 1, "rows": shape[0], "width": shape[1]})
+        self._drop_torn_line()
+        if not (self._path.exists() and self._path.stat().st_size):
+            self._write({"format": _FORMAT, "rows": shape[0], "width": shape[1]})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._participant, name)
@@ -37,9 +41,21 @@ class Recorded:
         self._write({"seq": seq, "received": _encode(broadcast), "sent": _encode(share)})
         return share
 
+    def _drop_torn_line(self) -> None:
+        """A line that a crash cut short: its exchange is repeated."""
+        if self._path.exists():
+            with open_private(self._path, "r+b") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)
+
     def _write(self, line: dict[str, Any]) -> None:
-        with open(self._path, "a", encoding="utf-8", opener=private_opener) as file:
-            file.write(json.dumps(line) + "\n")
+        try:
+            with open_private(self._path, "ab") as file:
+                file.write((json.dumps(line) + "\n").encode())
+        except OSError as error:
+            raise StorageError(
+                f"the transcript {self._path} must be writable. Found: {error}. Make room, or correct it, and start "
+                "again: the run resumes."
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,8 @@ def read_transcript(folder: Path) -> Transcript:
     """What a party recorded in a run folder; StorageError when there is none."""
     try:
         heading, *lines = [json.loads(text) for text in (folder / NAME).read_text(encoding="utf-8").splitlines()]
+        if heading["format"] != _FORMAT:
+            raise ValueError(f"format {heading['format']} of another version of plait")
         found = {line["seq"]: line for line in lines}
         exchanges = tuple(_exchange(found[seq]) for seq in sorted(found))
         return Transcript((int(heading["rows"]), int(heading["width"])), exchanges)
@@ -74,26 +92,36 @@ def read_transcript(folder: Path) -> Transcript:
 
 
 def _exchange(line: dict[str, Any]) -> RecordedExchange:
-    received, sent = line["received"], line["sent"]
-    asked = Broadcast(received["round"], _array(received["vector"]), _scalars(received), closing=received["closing"])
-    return RecordedExchange(line["seq"], asked, Share(sent["round"], _array(sent["vector"]), _scalars(sent)))
+    asked = Broadcast(**_decoded(line["received"]), closing=line["received"]["closing"])
+    return RecordedExchange(line["seq"], asked, Share(**_decoded(line["sent"])))
 
 
 def _encode(message: Message) -> dict[str, Any]:
-    vector = None if message.vector is None else _text(message.vector)
-    closing = isinstance(message, Broadcast) and message.closing
-    return {"round": message.round, "closing": closing, "vector": vector, "scalars": _text(message.scalars)}
+    """Every number in the type in which it crosses the wire."""
+    vector = message.vector
+    kind = None if vector is None else vector.dtype.newbyteorder("<").str
+    return {
+        "round": message.round,
+        "closing": isinstance(message, Broadcast) and message.closing,
+        "type": kind,
+        "vector": None if vector is None else _text(vector),
+        "scalars": _text(message.scalars),
+        "step": message.step,
+        "change": message.change,
+    }
+
+
+def _decoded(line: dict[str, Any]) -> dict[str, Any]:
+    vector = None if line["vector"] is None else _array(line["vector"], line["type"])
+    same = {name: line[name] for name in ("round", "step", "change")}
+    return {**same, "vector": vector, "scalars": _array(line["scalars"], "<f8")}
 
 
 def _text(values: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode()
+    return base64.b64encode(raw(values)).decode()
 
 
-def _array(text: str | None) -> Array | None:
-    return None if text is None else np.frombuffer(base64.b64decode(text), dtype="<f8").astype(np.float64)
-
-
-def _scalars(message: dict[str, Any]) -> Array:
-    found = _array(message["scalars"])
-    assert found is not None
-    return found
+def _array(text: str, kind: str) -> Array:
+    if kind not in _TYPES:
+        raise ValueError(f"numbers of type {plain(str(kind), 20)}")
+    return np.frombuffer(base64.b64decode(text), kind).astype(np.dtype(kind).newbyteorder("="))

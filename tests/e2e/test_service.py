@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import shutil
 import signal
 import ssl
 import subprocess
@@ -86,9 +87,9 @@ def serve(job: Job, *more: str, token: str = "", tls: bool = False) -> Served:
     return Served(job, int(found[1]), tls, token)
 
 
-def unlimited(jobs: JobMaker) -> Job:
+def unlimited(jobs: JobMaker, **options: object) -> Job:
     """A job whose parties set no limits to scores."""
-    job = jobs(rounds=3, rows=200)
+    job = jobs(rounds=3, rows=200, **options)
     for name in job.parties:
         with (job.folder / f"{name}.toml").open("a") as file:  # its last section is [trust]
             file.write("max_queries = 0\nmax_scores = 0\nscores_per_id = 0\n")
@@ -165,6 +166,46 @@ def test_a_newer_run_takes_over_while_requests_go_on_and_a_pinned_one_stays(jobs
     (job.folder / "serve-bank.log").unlink()
     pinned = serve(job, "--run", first)
     assert pinned.scores("n1")[1]["run"] == first
+
+
+def test_newer_runs_that_one_party_lacks_never_displace_the_run_in_use(jobs: JobMaker) -> None:
+    """Two newer runs that one remote party lacks, then one that all have; a party comes anew between them."""
+    job = unlimited(jobs, parties=("bank", "shop", "tele"))
+    elsewhere = Job(job.folder.with_name("elsewhere"), job.parties, job.label)
+    first = train(job)
+    shutil.copytree(job.folder, elsewhere.folder)
+    newer = []
+    for _ in range(3):
+        time.sleep(1.1)  # names of runs have seconds
+        newer.append(train(elsewhere))
+    served = serve(job, "--per-minute", "0")
+    before = served.scores("n1", "n2")
+    assert before[1]["run"] == first
+
+    def appears(run: str) -> None:
+        """The run is there from one moment to the next."""
+        (elsewhere.folder / "runs" / run).rename(job.folder / "runs" / run)
+
+    for run in newer[:2]:
+        weights = elsewhere.folder / "runs" / run / "tele" / "weights.json"
+        weights.unlink()
+        appears(run)
+        deadline = time.monotonic() + 60
+        while f"still the model of run {first}: run {run} cannot be used: party 'tele'" not in job.log("serve-bank"):
+            assert time.monotonic() < deadline, job.log("serve-bank")
+            assert served.scores("n1", "n2") == before
+        assert f"tele: run {run} cannot be used: {job.folder}" in job.log("serve-tele"), "its owner reads why"
+        job.kill("serve-shop")
+        start(job, "shop", "--rows", "shop-new.csv")
+        while served.ask("/ready")[0] == 200:
+            assert time.monotonic() < deadline, "nobody has noticed"
+        served.until_ready()
+        assert served.scores("n1", "n2") == before
+    appears(newer[2])
+    deadline = time.monotonic() + 60
+    while served.scores("n1", "n2")[1]["run"] != newer[2]:
+        assert time.monotonic() < deadline, job.log("serve-bank")
+    assert all(job.programs[f"serve-{name}"].poll() is None for name in job.parties)
 
 
 def test_100000_ids_stream(jobs: JobMaker) -> None:

@@ -63,7 +63,7 @@ def _frames() -> tuple[bytes, ...]:
         handshake.Welcome("20260101-120000-0a1b2c", "ab" * 32, "fit"),
         handshake.Ready(ROWS, "cd" * 32, 4),
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
-        handshake.Load("20260101-120000-0a1b2c"),
+        handshake.Load("20260101-120000-0a1b2c", "20260101-120000-0a1b2c"),
         handshake.Query(["a"], "20260101-120000-0a1b2c", "ab" * 32, 7),
         handshake.Meet(["ab" * 40, "cd"]),
         handshake.Alive(),
@@ -84,7 +84,7 @@ def _at_party(purpose: str, wire: str = "float64") -> Callable[[bytes], object]:
 def _queried(data: bytes) -> object:
     law = QueryLaw("shop")
     law.expect(2, handshake.Query(["a", "b"]))
-    law.expect(3, handshake.Load("20260101-120000-0a1b2c"))
+    law.expect(3, handshake.Load("20260101-120000-0a1b2c", "20260101-120000-0a1b2c"))
     law.expect(4, handshake.Alive())
     law.expect(5, handshake.Meet([]))
     return law.read(data)

@@ -29,7 +29,7 @@ def seeds() -> list[bytes]:
         handshake.Hello(1, "0.1", "bank", "ab" * 32, "fit"),
         handshake.Ready(ROWS, "cd" * 32, 4),
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
-        handshake.Load("20260101-120000-0a1b2c"),
+        handshake.Load("20260101-120000-0a1b2c", "20260101-120000-0a1b2c"),
         handshake.Meet(["ab" * 40, "cd"]),
         handshake.Alive(),
         handshake.Prove("ab" * 32),

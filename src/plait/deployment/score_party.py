@@ -83,7 +83,7 @@ class _PartySide:
                 f"{self._file.name}: {self._opened[key].count} rows of {self._rows} ready, model of run {welcome.run}"
             )
         if self._purpose == SERVE:
-            self._opened[key].load(welcome.run)
+            self._opened[key].load(welcome.run, used=welcome.run)
             self._progress.event(PHASE, {"phase": "serving", "run": welcome.run})
         return self._opened[key]
 
@@ -95,7 +95,9 @@ class _PartySide:
             say_remarks(made, self._file.name, self._progress)
             return made
 
-        return Scorers(scorer, welcome.run) if self._purpose == SERVE else scorer(welcome.run)
+        if self._purpose != SERVE:
+            return scorer(welcome.run)
+        return Scorers(scorer, welcome.run, lambda why: self._progress.say(f"{self._file.name}: {why}"))
 
     def refresh_when_told(self) -> None:
         """Read the rows again at SIGHUP, on a thread of its own; the old ones are used until then."""

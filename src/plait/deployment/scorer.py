@@ -22,7 +22,7 @@ from plait.deployment.party_settings import TrustOptions
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score_limits import ScoreLimits
 from plait.deployment.trained_rows import trained_rows
-from plait.errors import InputError, ProtocolError, StorageError
+from plait.errors import InputError, PlaitError, ProtocolError, StorageError
 from plait.messages import Broadcast, Share
 from plait.privacy.policy import check_covered
 from plait.problem.features import clip_rows
@@ -212,7 +212,7 @@ class Scorer(AnswersNothing):
         """An id as the rules of the job write it: what is one id there is counted as one."""
         return text if self._rules is None else normal_id(text, self._width, self._rules)
 
-    def load(self, run: str) -> None:
+    def load(self, run: str, used: str) -> None:
         raise ProtocolError(f"a batch is of one run. Found a request for run {run}.")
 
     def finish(self, finished: Finished) -> None:
@@ -226,13 +226,19 @@ class Scorer(AnswersNothing):
 
 
 class Scorers(AnswersNothing):
-    """A party's models in a service: the one that is used, and the one before it until nobody asks for it."""
+    """A party's models in a service: the one that is used, and one more.
+
+    That is the next one until all parties have it, and then the one before, for requests that are under way.  Only the
+    service says which one is used: a next one that another party lacks displaces nothing.
+    """
 
     agreement = SERVICE
 
-    def __init__(self, make: Callable[[str], Scorer], run: str) -> None:
-        """All that `make` makes share their masks."""
+    def __init__(self, make: Callable[[str], Scorer], run: str, tell: Callable[[str], None] = lambda _: None) -> None:
+        """All that `make` makes share their masks; `tell` hears why a run cannot be used, once."""
         self._make = make
+        self._tell = tell
+        self._told = ""
         self._run = run
         self._scorers = {run: make(run)}
         self._changing = threading.Lock()
@@ -257,14 +263,26 @@ class Scorers(AnswersNothing):
             shares |= dict(zip(places, scorer.look_up([queries[i] for i in places]), strict=True))
         return [shares[i] for i in range(len(queries))]
 
-    def load(self, run: str) -> None:
-        """Have another model ready, for queries that name it or none; let go of the one before the last."""
+    def load(self, run: str, used: str) -> None:
+        """Have another model ready, for queries that name it; let go of all but this and the one that is used."""
         with self._changing:
-            if run not in self._scorers:
-                self._scorers[run] = self._make(run)
-            for old in [name for name in self._scorers if name not in (run, self._run)]:
+            if used not in (run, *self._scorers):
+                raise ProtocolError(f"a service must use a run that was asked for before. Found {used}.")
+            for old in [name for name in self._scorers if name not in (run, used)]:
                 self._scorers.pop(old).close()
-            self._run = run
+            self._run = used
+            if run not in self._scorers:
+                self._scorers[run] = self._made(run)
+
+    def _made(self, run: str) -> Scorer:
+        try:
+            return self._make(run)
+        except PlaitError as error:
+            why = f"run {run} cannot be used: {error}"
+            if why != self._told:
+                self._tell(why)
+            self._told = why
+            raise
 
     def meet(self, keys: Sequence[str]) -> list[str]:
         """A new masking key where none are given; else use these."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 import grpc
 import numpy as np
@@ -146,19 +147,21 @@ class Conversation:
         if self._loading.acquire(blocking=False):
             threading.Thread(target=self._load, args=(load, seq, participant), name="plait-load", daemon=True).start()
         else:
-            self._say.put([handshake.encode(Load(load.run, "another run is being loaded. Try again."), seq)])
+            busy = replace(load, problem="another run is being loaded. Try again.")
+            self._say.put([handshake.encode(busy, seq)])
 
     def _load(self, load: Load, seq: int, participant: Participant) -> None:
         """Have another run ready, or say why not."""
         problem = ""
         try:
-            participant.load(load.run)
+            with _computable(f"run {load.run}"):
+                participant.load(load.run, load.used)
         except PlaitError as error:
             problem = self._words(error)
         finally:
             self._loading.release()
         with contextlib.suppress(Again):
-            self._say.put([handshake.encode(Load(load.run, problem), seq)])
+            self._say.put([handshake.encode(replace(load, problem=problem), seq)])
 
     def _meet(self, meet: Meet, seq: int, participant: Participant) -> None:
         try:

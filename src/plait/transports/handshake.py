@@ -21,7 +21,7 @@ from plait._names import LONGEST_TEXT, check_party, check_run, is_hex, is_run, p
 from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 7
+PROTOCOL = 8
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
 PHASES = ("fit", "align", "predict", "serve", "check")
@@ -157,14 +157,17 @@ class Query:
 class Load:
     """The coordinator asks a party to have the model of another run ready; the party answers with the same message.
 
-    `problem` is empty, or says why the party cannot.
+    `used` is the run that is used until all parties are ready: the party keeps it.  `problem` is empty, or says why the
+    party cannot.
     """
 
     run: str
+    used: str
     problem: str = ""
 
     def __post_init__(self) -> None:
         check_run(self.run)
+        check_run(self.used)
         object.__setattr__(self, "problem", plain(self.problem))
 
 

@@ -9,7 +9,7 @@ Everything else is a ProtocolError, before it is computed with, stored, or logge
                        QueryLaw.read(frame)      ->  the answer to one of the queries that are under way
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -213,7 +213,7 @@ class QueryLaw:
     def _need_answer(self, frame: Frame, said: handshake.Control) -> None:
         asked = self._asked.get(frame.seq)
         fits = type(said) is type(asked) and isinstance(said, Load | Meet | Alive)
-        if not fits or (isinstance(said, Load) and isinstance(asked, Load) and said.run != asked.run):
+        if not fits or (isinstance(said, Load) and replace(said, problem="") != asked):
             raise ProtocolError(f"party {self._party!r} must answer what is asked. Found {type(said).__name__}.")
 
 

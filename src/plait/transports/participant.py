@@ -30,8 +30,8 @@ class Participant(Protocol):
         """The party's parts of the scores of the rows that each query names."""
         ...
 
-    def load(self, run: str) -> None:
-        """Have the model of another run ready for queries that name it."""
+    def load(self, run: str, used: str) -> None:
+        """Have the model of another run ready for queries that name it, and keep the one that is used."""
         ...
 
     def meet(self, keys: Sequence[str]) -> list[str]:
@@ -63,7 +63,7 @@ class AnswersNothing:
     def look_up(self, queries: Sequence[Query]) -> list[Share]:
         raise _unexpected("a query for scores")
 
-    def load(self, run: str) -> None:
+    def load(self, run: str, used: str) -> None:
         raise _unexpected(f"a request for run {run}")
 
     def meet(self, keys: Sequence[str]) -> list[str]:

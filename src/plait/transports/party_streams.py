@@ -89,7 +89,8 @@ class PartyStreams:
             mailbox = self._admit(hello, context)
             if self.terms.fingerprints:
                 yield self._proof(_next(incoming), hello)
-            yield handshake.encode(self.terms.welcome)
+            welcome = self.terms.welcome
+            yield handshake.encode(welcome)
             watch.extend(max(_GREETING, self.terms.patience))  # a party reads its files now
             ready = handshake.expect(_next(incoming), Ready, Finished)
             if isinstance(ready, Finished):
@@ -98,6 +99,8 @@ class PartyStreams:
             watch.close()
             self.terms.check_rows(mailbox.name, ready)
             self._seat(mailbox, session, ready)
+            if self.terms.run != welcome.run:  # a service has changed to another run meanwhile
+                raise Refusal(f"run {self.terms.run} is used by now. Join again.", retry=True, expected="early")
             if not context.add_callback(lambda: mailbox.leave(session)):
                 raise _Gone
             known = {"fingerprint": mark} if (mark := peer_fingerprint(context)) else {}

@@ -50,10 +50,10 @@ class QueryMailbox(Mailbox):
         self._send(query, future)
         return future
 
-    def load(self, run: str) -> "Future[Load]":
-        """Ask the party to have another run ready."""
+    def load(self, run: str, used: str) -> "Future[Load]":
+        """Ask the party to have another run ready, and to keep the one that is used."""
         future: Future[Load] = Future()
-        self._send(Load(run), future)
+        self._send(Load(run, used), future)
         return future
 
     def meet(self, keys: list[str]) -> "Future[Meet]":

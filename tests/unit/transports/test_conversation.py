@@ -26,7 +26,7 @@ class SlowToLoad(AnswersNothing):
         self.go = threading.Event()
         self.loading = self.most = 0
 
-    def load(self, run: str) -> None:
+    def load(self, run: str, used: str) -> None:
         self.loading += 1
         self.most = max(self.most, self.loading)
         self.go.wait(30)
@@ -46,13 +46,13 @@ def test_one_run_is_loaded_at_a_time_however_many_are_asked_for() -> None:
     thread = threading.Thread(target=link.serve, args=(hello, lambda welcome: party), daemon=True)
     thread.start()
     hub.wait_for_all(lambda absent, again: None)
-    first, *others = [hub.by_id["shop"].load(RUN) for _ in range(50)]
+    first, *others = [hub.by_id["shop"].load(RUN, RUN) for _ in range(50)]
     assert {answer.result(30).problem for answer in others} == {"another run is being loaded. Try again."}
     assert not first.done()
     party.go.set()
     assert first.result(30).problem == ""
     assert party.most == 1
-    assert hub.by_id["shop"].load(RUN).result(30).problem == "", "and then the next one"
+    assert hub.by_id["shop"].load(RUN, RUN).result(30).problem == "", "and then the next one"
     hub.finish(Finished(True, "done", {}), lambda _: None, 10)
     hub.close()
     thread.join(30)

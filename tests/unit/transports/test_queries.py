@@ -92,17 +92,17 @@ def test_a_queue_answers_all_that_wait_in_one_go_and_fails_them_together() -> No
 def test_the_law_takes_answers_to_what_was_asked_and_nothing_else() -> None:
     law = QueryLaw("shop")
     law.expect(1, Query(["a", "b"]))
-    law.expect(2, Load(RUN))
+    law.expect(2, Load(RUN, RUN))
     law.expect(3, Alive())
     (two,) = frames(share(1.0, 2.0), 1)
     found = law.read(two)
     assert isinstance(found, tuple)
     assert found[0] == 1
-    assert law.read(handshake.encode(Load(RUN), 2)) == (2, Load(RUN))
+    assert law.read(handshake.encode(Load(RUN, RUN), 2)) == (2, Load(RUN, RUN))
     for wrong in (
         two,  # twice
         next(iter(frames(share(1.0), 7))),  # never asked
-        handshake.encode(Load(RUN), 3),
+        handshake.encode(Load(RUN, RUN), 3),
         handshake.encode(Alive(), 9),
         handshake.encode(Query(["a"]), 3),
     ):
@@ -119,6 +119,6 @@ def test_the_law_takes_answers_to_what_was_asked_and_nothing_else() -> None:
     law.expect(4, Query(["a", "b"]))
     with pytest.raises(ProtocolError):
         law.read(next(iter(frames(share(1.0, 2.0, 3.0), 4))))
-    law.expect(5, Load(RUN))
+    law.expect(5, Load(RUN, RUN))
     with pytest.raises(ProtocolError):
-        law.read(handshake.encode(Load("20260101-120000-ffffff"), 5))
+        law.read(handshake.encode(Load("20260101-120000-ffffff", RUN), 5))

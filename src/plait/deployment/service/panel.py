@@ -18,7 +18,7 @@ from plait.deployment.masked_scores import MaskedParties, is_over, limited, mask
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.scorer import Scorers
 from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
-from plait.errors import ProtocolError, TransportError
+from plait.errors import MissingPartyError, ProtocolError, TransportError
 from plait.messages import Share
 from plait.transports.handshake import Query
 from plait.transports.queries import QueryMailbox, QueryQueue
@@ -132,16 +132,27 @@ class Panel:
             raise away(*self._hub.by_id) from None
 
     async def load(self, folder: RunFolder) -> None:
-        """Use another run from now on; requests that are under way end with the one before it."""
-        model = ServedModel.of(folder)
-        remote = [asyncio.wrap_future(mailbox.load(model.run)) for mailbox in self._hub.by_id.values()]
-        for scorers in self._local.values():
-            await asyncio.to_thread(scorers.load, model.run)
+        """Use another run once every party has it; requests that are under way end with the one before it."""
+        model, used = ServedModel.of(folder), self.model.run
+        mailboxes = self._hub.by_id
+        arrivals = {name: mailbox.arrivals for name, mailbox in mailboxes.items()}
+        remote = [asyncio.wrap_future(mailbox.load(model.run, used)) for mailbox in mailboxes.values()]
+        own = [asyncio.to_thread(scorers.load, model.run, used) for scorers in self._local.values()]
         async with asyncio.timeout(_LONGEST_LOAD):
-            for name, answer in zip(self._hub.by_id, remote, strict=True):
-                if problem := (await answer).problem:
-                    raise TransportError(f"party {name!r} must have run {model.run}. Found: {problem}")
+            answers, _ = await asyncio.gather(asyncio.gather(*remote), asyncio.gather(*own))
+        for name, answer in zip(mailboxes, answers, strict=True):
+            if answer.problem:
+                raise TransportError(f"party {name!r} must have run {model.run}. Found: {answer.problem}")
+        self._switch(model, arrivals)
+
+    def _switch(self, model: ServedModel, arrivals: dict[str, int]) -> None:
+        """Name the new run to all who join from now on, then look who has joined before: that one has the old run."""
+        used = self.model.run
         self._hub.use_run(model.run)
+        for name, mailbox in self._hub.by_id.items():
+            if mailbox.arrivals != arrivals[name]:
+                self._hub.use_run(used)
+                raise MissingPartyError(f"party {name!r} must stay while a run is loaded. Found that it came anew.")
         self.model = model
 
     def refresh(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import time
 
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.common_rows import CommonRows, find_common_rows
@@ -26,6 +27,7 @@ from plait.transports.handshake import Finished
 from plait.transports.server import Hub
 
 _LOOK = 2.0  # seconds between two looks for a newer run
+_AGAIN = 20.0  # seconds after which a run that a party could not use is tried again: it may have it by then
 _FAREWELL = 2.0  # seconds for telling the parties that the service ends
 
 
@@ -113,7 +115,8 @@ class _Service:
         self._handlers = handlers
         self._progress = progress
         self._pinned = pinned
-        self._unusable: set[str] = set()
+        self._refused: dict[str, tuple[float, str]] = {}
+        """Runs that could not be used: when to try again, and why."""
 
     async def run(self, address: str) -> None:
         options, progress = self._handlers.options, self._progress
@@ -152,7 +155,7 @@ class _Service:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(told.wait(), _LOOK)
             if told.is_set():
-                self._unusable.clear()
+                self._refused.clear()
                 told.clear()
                 await self._read_again()
             newest = None if self._pinned else await asyncio.to_thread(self._newest)
@@ -167,14 +170,15 @@ class _Service:
             self._progress.say(f"still the rows of before: {error}")
 
     def _newest(self) -> RunFolder | None:
-        """A finished run that is newer than the one in use, and was not refused before."""
+        """A finished run that is newer than the one in use, and was not refused just now."""
         try:
             found = find_run(self._file.path(self._file.runs), self._job.keeper, self._job.model_digest, ("finished",))
         except PlaitError:
             return None  # a run folder that is being written, or that somebody is removing
-        if found is None or found.status.run in self._unusable or found.status.run <= self._panel.model.run:
+        if found is None or found.status.run <= self._panel.model.run:
             return None
-        return found
+        again, _ = self._refused.get(found.status.run, (0.0, ""))
+        return found if time.monotonic() >= again else None
 
     async def _load(self, folder: RunFolder) -> None:
         run, before = folder.status.run, self._panel.model.run
@@ -184,5 +188,7 @@ class _Service:
             self._progress.event(REPORT, {"path": str(folder.path / "report.html")})
             self._progress.say(f"model of run {run} instead of {before}")
         except (PlaitError, TimeoutError) as error:
-            self._unusable.add(run)
-            self._progress.say(f"still the model of run {before}: run {run} cannot be used: {error}")
+            told, why = self._refused.get(run, (0.0, ""))[1], str(error) or "a party took too long"
+            self._refused[run] = time.monotonic() + _AGAIN, why
+            if why != told:
+                self._progress.say(f"still the model of run {before}: run {run} cannot be used: {why}")

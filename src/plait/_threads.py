@@ -6,7 +6,7 @@ in each, everything small gets several times slower.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
@@ -48,13 +48,36 @@ def workers(tasks: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, min(tasks, _cores())), "plait-worker")
 
 
-def by_halves(work: Callable[[slice], T], rows: int) -> tuple[T, T]:
+def side_by_side(work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    """What `work` gives for every item, in their order; whichever thread is free takes the next item.
+
+    The caller works as well, and does not wait for a thread that has not begun: on a busy machine it does all itself.
+    """
+    found: dict[int, T] = {}
+    waiting = deque(enumerate(items))
+
+    def take() -> None:
+        while waiting:
+            try:
+                at, item = waiting.popleft()
+            except IndexError:
+                return  # another thread was faster
+            found[at] = work(item)
+
+    others = [_helpers().submit(take) for _ in range(min(_cores(), len(items)) - 1)]
+    try:
+        take()
+    finally:
+        waiting.clear()
+    for other in others:
+        if not other.cancel():
+            other.result()
+    return [found[at] for at in range(len(items))]
+
+
+def by_halves(work: Callable[[slice], T], rows: int) -> list[T]:
     """What `work` gives for the first and for the second half of the rows; the halves are the same on every machine."""
-    first, second = slice(0, rows // 2), slice(rows // 2, rows)
-    if _cores() == 1:
-        return work(first), work(second)
-    other = _helpers().submit(work, second)
-    return work(first), other.result()
+    return side_by_side(work, [slice(0, rows // 2), slice(rows // 2, rows)])
 
 
 def _cores() -> int:

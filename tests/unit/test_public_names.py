@@ -54,6 +54,17 @@ def test_programs_that_need_no_estimator_do_not_wait_for_scikit_learn() -> None:
     assert found.stdout.strip() == "False"
 
 
+def test_a_run_that_ends_early_does_not_wait_for_scikit_learn() -> None:
+    code = """if True:
+    import sys, warnings, plait
+    with warnings.catch_warnings(record=True) as caught:
+        plait.fit([[[1.0], [2.0], [4.0]]], [1, 0, 1], stopping=plait.Stopping(1, tol=1e-14))
+    print([w.category is plait.ConvergenceWarning for w in caught], "sklearn" in sys.modules)
+    """
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[True] False"
+
+
 PACKAGES = sorted(path.parent.name for path in Path(plait.__file__).parent.glob("*/__init__.py"))
 
 

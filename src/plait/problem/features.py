@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
-from plait._threads import in_order
+from plait._threads import side_by_side
 from plait._types import Array
 from plait.problem import row_blocks
 from plait.problem.row_blocks import (
@@ -51,9 +51,7 @@ class Features:
         if self.elsewhere:
             return iter(self.matrix.mapped(kernel, vectors, shared))
         groups = grouped(self._blocks)
-        if len(groups) == 1:
-            return iter([computed(kernel, groups[0], self._block, vectors, shared)])
-        return in_order(lambda group: computed(kernel, group, self._block, vectors, shared), groups)
+        return iter(side_by_side(lambda group: computed(kernel, group, self._block, vectors, shared), groups))
 
     def _block(self, rows: slice) -> Any:
         if self.sparse:

@@ -1,10 +1,25 @@
-"""The warning of a run that ended too early; loaded only where it is needed, as scikit-learn takes its time."""
+"""The warning of a run that ended too early."""
 
-import sklearn.exceptions
+import sys
+from functools import cache
 
 
-class ConvergenceWarning(sklearn.exceptions.ConvergenceWarning):  # type: ignore[misc]
+class ConvergenceWarning(UserWarning):
     """A run ended by its limit on rounds or time, before its tolerance was reached.
 
-    It is one of scikit-learn's `ConvergenceWarning` too, so that one filter catches both.
+    Where scikit-learn is loaded, plait warns with one that is scikit-learn's `ConvergenceWarning` too: one filter
+    catches both.
     """
+
+
+def convergence_warning() -> type[ConvergenceWarning]:
+    """The class to warn with.  It does not load scikit-learn, which takes half a second: then no filter names it."""
+    return _of_both() if "sklearn.exceptions" in sys.modules else ConvergenceWarning
+
+
+@cache
+def _of_both() -> type[ConvergenceWarning]:
+    from sklearn.exceptions import ConvergenceWarning as Theirs
+
+    name, bases = ConvergenceWarning.__name__, (ConvergenceWarning, Theirs)
+    return type(name, bases, {"__doc__": ConvergenceWarning.__doc__, "__module__": __name__})

@@ -14,6 +14,7 @@ from plait.data.parts import Part, equal_weights
 from plait.messages import Broadcast, Share, Transport
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.training.assembly import RunSpec, assemble_coordinator, assemble_party
+from plait.training.convergence import convergence_warning
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
 from plait.training.party import Party
@@ -127,12 +128,10 @@ class Session:
         if protections.warning is not None:
             warnings.warn(protections.warning, NoGuaranteeWarning, stacklevel=_caller())
         elif not outcome.reason.converged and protections.max_rounds is None:
-            from plait.training.convergence import ConvergenceWarning
-
             warnings.warn(
                 f"the run ended before its tolerance was reached: {outcome.reason.text}. "
                 "Allow more rounds, or loosen Stopping(tol).",
-                ConvergenceWarning,
+                convergence_warning(),
                 stacklevel=_caller(),
             )
 

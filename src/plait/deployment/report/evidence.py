@@ -23,6 +23,7 @@ from plait.deployment.local_data import (
 )
 from plait.deployment.run_folder import RunFolder
 from plait.problem.losses import Loss
+from plait.training.convergence import ConvergenceWarning
 from plait.training.fit import fit
 from plait.training.fit_result import Fit
 
@@ -107,8 +108,6 @@ class _Base:
 
 
 def _trained(job: Job, parts: Mapping[str, Any], labels: Labels) -> Fit:
-    from plait.training.convergence import ConvergenceWarning  # imports scikit-learn, which loads slowly
-
     penalties = {name: job.penalties[name] for name in parts}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline that is nearly trained will do

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait._mapped_files import IN_MEMORY, Workspace
-from plait._threads import in_order
+from plait._threads import side_by_side
 from plait._types import Array
 from plait.problem.row_blocks import row_slices, vector_slices
 
@@ -61,7 +61,7 @@ class Images:
         return len(vector_slices(self.rows)) == 1
 
     def _by_blocks(self, work: Callable[[slice], T]) -> list[T]:
-        return list(in_order(work, row_slices(self.rows, max(1, len(self)))))
+        return side_by_side(work, row_slices(self.rows, max(1, len(self))))
 
     def _block(self, rows: slice) -> Array:
         return np.stack([v[rows] for v in self.vectors])

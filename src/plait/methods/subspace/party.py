@@ -114,7 +114,7 @@ class SubspaceParty(PartySide):
         state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
         pulled = None if self.block.penalty.smooth else pull
         state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False, questions=0, pull=pulled)
-        rounding, report = self.reporter.described(state, self._basis(state), orders.memory, g, pull, missing)
+        rounding, report = self.reporter.described(state, self._basis(state), orders, g, pull, missing)
         state = replace(state, rounding=rounding)
         return state, Share(broadcast.round, image, report.pack())
 

@@ -5,7 +5,7 @@ import numpy as np
 from plait._replace import replace
 from plait._types import Array
 from plait.methods.base import Block
-from plait.methods.subspace.messages import Description, Model
+from plait.methods.subspace.messages import Description, Model, StepProposal
 from plait.methods.subspace.party_state import SubspacePartyState
 from plait.methods.subspace.penalty_span import Basis, Rounding, described
 from plait.problem.conjugates import conjugate, reach
@@ -24,21 +24,25 @@ class PartyReporter:
         self,
         state: SubspacePartyState,
         basis: Basis,
-        memory: int,
+        orders: StepProposal,
         g: Array,
         pull: Array,
         missing: Array | None,
     ) -> tuple[Rounding | None, Description]:
-        """In answer to a gradient: `measured`, with a parabola along the basis; and how it rounds off kinks, if any."""
+        """In answer to a gradient: `measured`, with a parabola along the basis; and how it rounds off kinks, if any.
+
+        Where a round gained far less than was promised, the next ones count on few of the others' moves, and kinks and
+        walls stay together.
+        """
         penalty, d = self.block.penalty, state.direction
         report = self.measured(state, g, pull, state.target, missing)
-        model, rounding = described(penalty, basis, pull)
+        model, rounding = described(penalty, basis, pull, together=orders.counted < orders.memory)
         if penalty.smooth:
             # The coordinator takes a smooth penalty for its parabola.
             report = replace(report, reached=model.value(np.append(np.zeros(model.r.size - 1), 1.0)))
             gain = abs(float(pull @ d) + float(model.r[-1]))
             h = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
-            along = state.steps[-memory:] @ (h * d)
+            along = state.steps[-orders.memory :] @ (h * d)
         else:
             gain = abs(float(pull @ d) + report.reached - report.penalty)
             along = np.empty(0)

@@ -29,6 +29,7 @@ _LEAST_ROUNDED = 1e-9  # of a weight's reach: sharper kinks would only spoil the
 _LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
 _CLOSEST = 1e-5  # of a weight, or of a radius: closer to its kink rounding would show
 _NEAR = 0.99  # of the way to the surface of a cone: a point goes no further in one step
+_APART = 3.0  # times the part of a step that every kink and wall can take: further none goes, where they stay together
 _BLOCKED, _FURTHER, _WIDER = 0.1, 3.0, 100.0
 """Where less than this part of a step can be taken, and it leads so many times further than kinks are rounded off, they
 are rounded off more, by at most so many times: the span leads further than the newest direction alone."""
@@ -71,25 +72,28 @@ class Rounding:
     """By how many times kinks are rounded off more than the reach of the newest direction asks for."""
     part: float = 1.0
     """How much of its last step the method could take, on average over kinks and walls."""
+    together: bool = False
+    """Whether kinks and walls go almost equally far."""
 
     def answered(self, u: Array) -> "Rounding":
         """After a step to u: Newton's points, kept inside, and a lower target.
 
-        Each kink and wall goes as far as it can on its own.  With a ball, which holds all weights together, all of
-        them go equally far.
+        Each kink and wall goes as far as it can on its own: that needs the fewest questions.  Where it has failed, they
+        stay together, so that what Newton's method still lacks shrinks.  With a ball all go equally far.
         """
         changes: list[Any] = [cone.change(u) for cone in self.cones]
         rooms = [cone.room(change) for cone, change in zip(self.cones, changes, strict=True)]
         parts = [np.minimum(1.0, _NEAR * room) for room in rooms]
-        if any(isinstance(cone, RoundWall) for cone in self.cones):
-            smallest = min(float(part.min()) for part in parts)
-            parts = [np.full(part.size, smallest) for part in parts]
+        ball = any(isinstance(cone, RoundWall) for cone in self.cones)
+        if ball or self.together:
+            most = (1.0 if ball else _APART) * min(float(part.min()) for part in parts)
+            parts = [np.minimum(part, most) for part in parts]
         cones = [cone.stepped(change, part) for cone, change, part in zip(self.cones, changes, parts, strict=True)]
         count = sum(part.size for part in parts)
         taken = sum(float(part.sum()) for part in parts) / count
         left = sum(float((cone.gaps / cone.unit).sum()) for cone in cones) / count
         target = max(max(_LESS, (1 - taken) ** 2) * left, _LEAST_ROUNDED)
-        return Rounding(tuple(cone.aimed(target) for cone in cones), self.wider, taken)
+        return Rounding(tuple(cone.aimed(target) for cone in cones), self.wider, taken, self.together)
 
     @property
     def left(self) -> float:
@@ -97,7 +101,7 @@ class Rounding:
         return sum(float(cone.gaps.sum()) for cone in self.cones) / max(self.part, _LEAST_PART)
 
 
-def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> Rounding:
+def started(penalty: Penalty, basis: Basis, pull: Array, together: bool, wider: float = 1.0) -> Rounding:
     """The cones at y, before the first question.  pull is D^T g (d,): how hard the loss presses each weight."""
     y, d, reach = basis.y, basis.y.size, wider * basis.reach
     cones: list[Cone] = []
@@ -118,7 +122,7 @@ def started(penalty: Penalty, basis: Basis, pull: Array, wider: float = 1.0) -> 
     if np.isfinite(penalty.norm_bound):
         reached = float(np.linalg.norm(reach)) / np.sqrt(d)
         cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), _LEAST_PRESS), reached))
-    return Rounding(tuple(cones), wider)
+    return Rounding(tuple(cones), wider, together=together)
 
 
 def _kinks_at(l1: float, y: Array, left: Array, reach: Array) -> tuple[Kinks, Array]:
@@ -181,13 +185,13 @@ def modelled(penalty: Penalty, basis: Basis, u: Array, rounding: Rounding) -> Mo
     return Model(penalty.value(u) + float(away @ (h + turned / 2)), rows @ slope, k)
 
 
-def described(penalty: Penalty, basis: Basis, pull: Array) -> tuple[Model, Rounding | None]:
+def described(penalty: Penalty, basis: Basis, pull: Array, together: bool = False) -> tuple[Model, Rounding | None]:
     """The parabola at y, and what is behind it; None where the penalty is smooth."""
     if penalty.smooth:
         x, rows = basis.x, basis.rows
         h = penalty.majoriser(x, np.zeros_like(x)).curvature
         return Model(penalty.value(x), rows @ penalty.gradient(x), (rows * h) @ rows.T), None
-    rounding = started(penalty, basis, pull)
+    rounding = started(penalty, basis, pull, together)
     return modelled(penalty, basis, basis.y, rounding), rounding
 
 
@@ -226,7 +230,7 @@ def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Roun
     if rounding.part < _BLOCKED:
         far = float((np.abs(u - basis.y) / basis.reach).max(initial=0.0))
         if far > _FURTHER * wider:
-            rounding = started(penalty, basis, pull, min(far, _WIDER * wider))
+            rounding = started(penalty, basis, pull, rounding.together, min(far, _WIDER * wider))
     model = modelled(penalty, basis, u, rounding)
     return Answer(end.fraction, end.scale, penalty.value(end.point), left, model), rounding
 

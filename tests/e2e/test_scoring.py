@@ -14,8 +14,11 @@ from scipy.special import expit
 from plait.cli.init import init
 from plait.deployment.job_file import read_job
 from plait.deployment.processes import free_port, throw_away_certificates
+from plait.messages import Share
+from plait.transports import handshake
 from plait.transports.certificates import Folder
 
+from . import hostile
 from .conftest import Job
 
 
@@ -88,6 +91,36 @@ def test_programs_predict_what_the_weights_say(trained: Job) -> None:
     page = (max((trained.folder / "runs").iterdir()) / "coordinator" / "report.html").read_text()
     assert "Metrics, training rows" in page
     assert "Metrics, new rows" in page
+
+
+@pytest.mark.threat("coordinator", "a run of another job, for its scores", "a run is scored for its own job only")
+@pytest.mark.parametrize("other", ["name", "settings"])
+def test_a_run_of_another_job_is_not_scored_and_one_of_other_settings_is(trained: Job, other: str) -> None:
+    (run,) = (path.name for path in (trained.folder / "runs").iterdir())
+    text = trained.file.read_text()
+    changed = (
+        text.replace('name = "credit"', 'name = "another"')
+        if other == "name"
+        else text.replace("[stopping]", "[stopping]\nmax_seconds = 1000.0")
+    )
+    assert changed != text
+    trained.file.write_text(changed)
+    answers = []
+
+    def script(talk: hostile.Talk) -> None:
+        talk.say(handshake.encode(handshake.Query(["c100000", "c100001"]), 1))
+        answers.append(talk.hear())
+        talk.say(hostile.finished())
+
+    with hostile.coordinator(trained, script, "predict", run) as ended:
+        run_command(trained, "shop", "predict", "--name", "shop")
+        assert ended.wait(60)
+    if other == "settings":
+        assert isinstance(answers[0], Share), trained.log("shop")
+    else:
+        assert trained.wait("shop") == 1
+        assert not answers
+        assert "must be of the job 'another'" in trained.log("shop")
 
 
 def post(port: int, body: bytes) -> tuple[int, dict[str, object]]:

@@ -19,7 +19,7 @@ from plait.errors import StorageError
 from plait.messages import Broadcast, Message, Share, raw
 
 NAME = "transcript.jsonl"
-_FORMAT = 2
+_FORMAT = 2  # changes whenever an older plait could misread the file
 _TYPES = ("<f8", "<f4", "<i2", "<u8")  # of vectors: float64, float32, int16, and words that are encrypted or masked
 
 

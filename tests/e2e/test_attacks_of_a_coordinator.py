@@ -102,7 +102,7 @@ def test_a_party_counts_its_answers_over_all_runs_on_its_data(jobs: JobMaker) ->
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (Broadcast(1, 2 * gradient() * ROWS, orders()), "is at most 1 per record"),
+        (Broadcast(1, 2 * gradient() * ROWS, orders()), "is at most 1 per row"),
         (Broadcast(1, gradient(), orders(memory=2e7)), "a memory of 1 to 4096"),
         (Broadcast(1, gradient(), orders()[:3]), "10 scalars or more"),
         (Broadcast(1, gradient(), orders(coefficients=(1.0,) * 9)), "coefficients"),
@@ -304,9 +304,9 @@ ALIGNED: dict[str, object] = {
 @pytest.mark.parametrize(
     ("sizes", "why"),
     [
-        ({"shop": ROWS, **{f"probe-{i}": 1 for i in range(400)}}, "the sets of an alignment are those of"),
-        ({"shop": ROWS, "../../elsewhere": 200}, "the sets of an alignment are those of"),
-        ({"shop": ROWS, "coordinator": 200, "shop2": 200}, "the sets of an alignment are those of"),
+        ({"shop": ROWS, **{f"probe-{i}": 1 for i in range(400)}}, "an alignment must be among"),
+        ({"shop": ROWS, "../../elsewhere": 200}, "an alignment must be among"),
+        ({"shop": ROWS, "coordinator": 200, "shop2": 200}, "an alignment must be among"),
         ({"shop": ROWS, "coordinator": 1}, "at least 100"),
         ({"shop": ROWS, "coordinator": 1 << 40}, "none larger than"),
     ],

@@ -128,7 +128,7 @@ class Aligner:
         own, most = len(self._ids.texts), self._options.max_rows
         if self._members is not None and not self._members - self._optional <= set(sizes) <= self._members:
             raise ProtocolError(
-                f"the sets of an alignment are those of {', '.join(sorted(self._members))}. Found {len(sizes)} others."
+                f"an alignment must be among {', '.join(sorted(self._members))}. Found {len(sizes)} sets, of others."
             )
         if len(sizes) < 2 or sizes.get(self.name) != own or not all(1 <= n <= most for n in sizes.values()):
             raise ProtocolError(

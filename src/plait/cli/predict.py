@@ -108,17 +108,26 @@ def evaluate(
             program.job, program.file, program.dial(), rows, PREDICT, watcher(log), consent_to_join(program, yes)
         )
         return
-    _show_metrics(program, rows, _scores(program, rows, run, log, yes, refresh))
+    _show_metrics(program, rows, _scores(program, rows, run, log, yes, refresh, compare=True))
 
 
 def _scores(
-    program: Program, rows: str, run: str, log: Log, yes: bool, refresh: bool, ids: Path | None = None
+    program: Program,
+    rows: str,
+    run: str,
+    log: Log,
+    yes: bool,
+    refresh: bool,
+    ids: Path | None = None,
+    compare: bool = False,
 ) -> JointScores:
     """The coordinator's side: every party's part of the scores, added up."""
     listen = program.listen() if program.named else None
     consent, local = consent_to_join(program, yes), program.local_parties()
     asked = [] if ids is None else _listed(ids)
-    return predict_jointly(program.job, program.file, local, listen, rows, run, watcher(log), consent, asked, refresh)
+    return predict_jointly(
+        program.job, program.file, local, listen, rows, run, watcher(log), consent, asked, refresh, compare
+    )
 
 
 def consent_to_join(program: Program, yes: bool) -> Consent:

@@ -22,6 +22,8 @@ from plait.cli.options import (
 )
 from plait.cli.watching import Shown
 from plait.deployment.coordinator_program import coordinate
+from plait.deployment.pairs import partners
+from plait.deployment.partner_runs import coordinate_all
 from plait.deployment.party_program import take_part
 from plait.deployment.processes import fit_in_processes
 from plait.errors import ConfigError
@@ -81,10 +83,12 @@ def coordinator(
             "the coordinator of this job is a blind machine. Found `plait coordinator`. Run `plait blind` there, and "
             "`plait party` at both parties."
         )
+    if alone and partners(program.job):
+        raise ConfigError("[report] partners = true needs the label party's columns here. Found --alone. Leave it out.")
     local = [program.file] if program.file.name in program.job.parties and not alone else []
     consent = consent_of(program.job, program.file, yes)
     with Shown(log, track or (), page, stay).watch(program.viewer("coordinator", local)) as progress:
-        coordinate(program.job, program.file, local, program.listen(), progress, fresh, consent)
+        coordinate_all(program.job, program.file, local, program.listen(), progress, fresh, consent)
 
 
 def blind(

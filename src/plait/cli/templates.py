@@ -35,6 +35,9 @@ patience = 600                   # seconds that a party may be missing before th
 # missing = "refuse"             # where a party lacks a row; "mean": its mean part stands in; "leave out": no score
 # address = ""                   # host:port of the label party, where the coordinator is a blind machine
 
+# [report]                       # with three parties or more, and "plain" or "labels"
+# partners = true                # then also train the label party with each partner alone: what does each bring?
+
 [model]
 loss = "logistic"                # {losses}; options: loss = {{ name = "huber", delta = 1.5 }}
 penalty = {{ name = "l2", alpha = 1e-4 }}

@@ -47,7 +47,7 @@ def alignment_digest(job: Job, purpose: str = TRAINING) -> str:
     """SHA-256 of what makes two alignments the same: the parties, the label party, the id rules, and the purpose."""
     assert job.alignment is not None
     rules = {key: value for key, value in asdict(job.alignment).items() if key not in NOT_RULES}
-    content = [job.parties, job.coordinator.name, rules, purpose]
+    content = [job.pair_of or job.parties, job.coordinator.name, rules, purpose]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

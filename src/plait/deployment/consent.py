@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.pairs import partners
 from plait.deployment.party_privacy import guaranteed, mechanism_of
 from plait.errors import PrivacyError
 from plait.privacy.mechanisms.base import Schedule
@@ -38,6 +39,17 @@ def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
         )
 
 
+def _pairs(job: Job, name: str) -> Iterator[str]:
+    """What the runs of the label party with one partner, for its report, show besides."""
+    others, label_party = partners(job), job.label_party
+    if name == label_party and others and job.protection is None:
+        each = " and ".join(others)
+        yield f"for the report, this run is followed by one with each partner alone: {each} can then read {name}'s part"
+    elif name in others:
+        again = f"for the report of {label_party} ([report] in the job), this run is followed by one of {label_party}"
+        yield f"{again} and {name} alone, which shows as much again and counts against the same limits"
+
+
 _MOMENTS = (
     "this run hides the labels (experimental, see docs/protection.md). In every round {others} can learn D^T g, one "
     "sum over all rows for each column, and nothing else of them"
@@ -65,7 +77,8 @@ def _groups(job: Job, name: str) -> str:
 
 def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
     """Say what will be shown; PrivacyError unless the party's own file accepts all of it."""
-    for option, sentence in shown(job, file):
+    besides = [("", sentence) for sentence in _pairs(job, file.name)]
+    for option, sentence in [*shown(job, file), *besides]:
         say(f"{file.name}: {sentence}")
         if option and not getattr(file.trust, option):
             raise PrivacyError(
@@ -88,6 +101,8 @@ def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None])
         )
         return
     sentence = f"a prediction shows {file.name}'s part of the score of every new row to {label_party}"
+    if file.name in partners(job):
+        sentence += ", and `plait evaluate` also that by the model of these two alone"
     say(f'{file.name}: {sentence}. Three organisations can hide it: protection = "sums"')
     if not file.trust.accept_scores_shown:
         raise PrivacyError(
@@ -154,8 +169,18 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
         left = "Its columns and its weights have not left this machine"
         encrypted = ", but for its columns once, encrypted under a key that it keeps" if mode != "plain" else ""
         said.append(f"{left}{encrypted}.")
+    said += _paired(job, name)
     said.append("Others on the network have learnt how many bytes were sent, and when.")
     return said
+
+
+def _paired(job: Job, name: str) -> Iterator[str]:
+    """What the runs of pairs, for the report, show besides."""
+    others, label_party = partners(job), job.label_party
+    if name == label_party and others:
+        yield f"Besides, {' and '.join(others)} each train with {label_party} alone, for its report, and show as much."
+    elif name in others:
+        yield f"Besides, {name} trains with {label_party} alone: the report of that run says what it shows."
 
 
 def _sent(job: Job, name: str, vectors: str, to: str = "") -> str:

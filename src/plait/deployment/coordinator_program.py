@@ -24,6 +24,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, disk_plan, window
 from plait.deployment.local_data import Labels, load_labels, load_rows, whole_room
 from plait.deployment.message_log import AuditLog
+from plait.deployment.pairs import PAIR, partners, with_more
 from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
 from plait.deployment.progress import PHASE, REPORT, Progress
@@ -115,6 +116,8 @@ class _Run:
             precision=self.job.run.precision,
             fingerprints=self.job.fingerprints,
             alignment=self.alignment,
+            phase=PAIR if self.job.pair_of else "fit" if partners(self.job) else "",
+            waiting=tuple(name for name in self.job.pair_of if name not in self.job.parties),
         )
         self.hub = Hub(terms, self._note)
         for name in remote:
@@ -192,7 +195,8 @@ class _Run:
                 self.audit.note(SHOWN, line=line)
                 self.progress.say(line)
         self.audit.settle()
-        self.tell(Finished(True, results.sentence, results.told), self._patience)
+        told = with_more(results.told) if self.lasting and partners(self.job) else results.told
+        self.tell(Finished(True, results.sentence, told), self._patience)
         self.folder.end("finished", results.sentence)
         for name, party in self.local.items():
             if name != self.file.name:  # the label party's own columns stand in the coordinator's report

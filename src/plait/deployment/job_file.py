@@ -16,13 +16,20 @@ from typing import Any
 from plait._names import check_name, check_party, is_hex
 from plait.alignment.ids import NOT_RULES, AlignmentOptions
 from plait.data.prepare_options import PrepareOptions
-from plait.deployment.job_protection import blind_protection, check_scoring, protected_method, read_policy
+from plait.deployment.job_protection import (
+    blind_protection,
+    check_report,
+    check_scoring,
+    protected_method,
+    read_policy,
+)
 from plait.deployment.job_settings import (
     JOB_SECTIONS,
     RENAMED,
     BlindOptions,
     CoordinatorSpec,
     ModelOptions,
+    ReportOptions,
     RunOptions,
     ScoringOptions,
 )
@@ -89,12 +96,16 @@ class Job:
     """Fingerprints of the keys that parties must have, by name; others are refused, whoever signed them."""
     scoring: ScoringOptions = field(default_factory=ScoringOptions)
     """How new rows are found, and what happens to those that a party lacks."""
+    report: ReportOptions = field(default_factory=ReportOptions)
+    """What is measured for the report besides the model."""
+    pair_of: tuple[str, ...] = ()
+    """Where this job is the label party with one partner, for a report: all parties of the job that it is made of."""
     keeper: str = COORDINATOR
     """Whose folder of a run holds the model's intercept."""
     digest: str = ""
     """SHA-256 of the file's content, comments aside: parties with another job are refused."""
     model_digest: str = ""
-    """The same without [scoring] and [fingerprints]: runs with it are of this job, however their models are used."""
+    """The same without [scoring], [report] and [fingerprints]: runs with it are of this job, however they are used."""
 
     @property
     def label_party(self) -> str:
@@ -142,8 +153,11 @@ class PartyFile:
 
 def read_job(path: Path) -> Job:
     """A job from its file."""
-    table = _read(path, "a job file")
-    where = path.name
+    return job_of(_read(path, "a job file"), path.name)
+
+
+def job_of(table: dict[str, Any], where: str) -> Job:
+    """A job from what its file says; errors call the file `where`."""
     need_keys(table, where, ("format", "name", "parties", "protection", "method", "fingerprints", *JOB_SECTIONS))
     if table.get("format") != FORMAT:
         raise ConfigError(f"{where}: format must be {FORMAT}. Found {table.get('format')!r}.")
@@ -155,7 +169,7 @@ def read_job(path: Path) -> Job:
     policy = read_policy(given["privacy"], parties, loss, stopping, f"{where}: privacy")
     if policy.private and run.precision != "float64":
         raise ConfigError(f'{where}: a private run needs run.precision = "float64". Found {run.precision!r}.')
-    name = check_name(str(table.get("name", path.stem)))
+    name = check_name(str(table.get("name", Path(where).stem)))
     protection = read_protection(table.get("protection"), f"{where}: protection")
     if protection is not None and protection.mode == "blind":
         protection = blind_protection(protection, given, parties, loss, penalties, where)
@@ -180,8 +194,9 @@ def read_job(path: Path) -> Job:
         alignment=given.get("alignment"),
         fingerprints=_fingerprints(table, (*parties, given["coordinator"].name), where),
         scoring=check_scoring(given["scoring"], given.get("alignment"), policy, protection, f"{where}: scoring"),
+        report=check_report(given["report"], policy, protection, f"{where}: report"),
         digest=_digest(table),
-        model_digest=_digest(_without_limits(table), "scoring", "fingerprints"),
+        model_digest=_digest(_without_limits(table), "scoring", "report", "fingerprints"),
     )
 
 
@@ -269,5 +284,5 @@ def _without_limits(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _release(table: dict[str, Any]) -> str:
-    """A digest that names what a job releases in training: all but [coordinator], [scoring] and [fingerprints]."""
-    return _digest(table, "coordinator", "scoring", "fingerprints")[:16]
+    """A digest that names what a job releases in training: all but where it runs, and how its model is used."""
+    return _digest(table, "coordinator", "scoring", "report", "fingerprints")[:16]

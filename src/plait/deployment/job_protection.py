@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from plait.alignment.ids import AlignmentOptions
-from plait.deployment.job_settings import PolicyOptions, RunOptions, ScoringOptions
+from plait.deployment.job_settings import PolicyOptions, ReportOptions, RunOptions, ScoringOptions
 from plait.deployment.registry import LABEL_MECHANISMS, MECHANISMS, choose, need_keys
 from plait.errors import ConfigError, SettingError
 from plait.methods.base import Method
@@ -114,5 +114,18 @@ def check_scoring(
         raise ConfigError(
             f'{where}.missing = "mean" would show the part of one party where the others lack the row. Found it with '
             'protection = "sums". Set missing = "leave out" or "refuse".'
+        )
+    return options
+
+
+def check_report(options: ReportOptions, policy: Policy, protection: Protection | None, where: str) -> ReportOptions:
+    """The options, where they show nothing that the job hides; ConfigError where they would."""
+    hides = "[privacy]" if policy.private else ""
+    if protection is not None and protection.mode != "labels":
+        hides = f'protection = "{protection.mode}"'
+    if options.partners and hides:
+        raise ConfigError(
+            f"{where}.partners = true trains the label party with each partner alone, and shows it that partner's "
+            f"scores. Found {hides}, which hides them. Leave partners out."
         )
     return options

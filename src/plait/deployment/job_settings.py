@@ -164,6 +164,21 @@ class ScoringOptions:
     address: str = ""
 
 
+@dataclass(frozen=True)
+class ReportOptions:
+    """What is measured for the label party's report besides the model itself.
+
+    Parameters
+    ----------
+    partners : bool, default=False
+        Also train the label party with each partner alone, one run after another, when the run has ended: the report
+        then says what each partner brings. Its rounds count as those of any run. Not with protection = "sums" or
+        "blind", nor with [privacy]: it would show what these hide.
+    """
+
+    partners: bool = False
+
+
 JOB_SECTIONS: Mapping[str, Any] = {
     "coordinator": CoordinatorSpec,
     "blind": BlindOptions,
@@ -172,6 +187,7 @@ JOB_SECTIONS: Mapping[str, Any] = {
     "privacy": PolicyOptions,
     "alignment": AlignmentOptions,
     "scoring": ScoringOptions,
+    "report": ReportOptions,
     "run": RunOptions,
 }
 """The sections of a job file, besides [method], whose options depend on its name."""

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ class JointScores:
 
     missing   the parties that lack each row, none for a complete one
     policy    what the job says about rows that a party lacks
+    by_pair   by partner: the scores (N,) of the model of the label party with this partner alone, where there is one
     """
 
     ids: Sequence[str]
@@ -33,6 +34,7 @@ class JointScores:
     folder: Path
     missing: Sequence[tuple[str, ...]]
     policy: str
+    by_pair: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.data.tables import Table
-from plait.deployment.job_file import PartyFile
+from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows
-from plait.errors import InputError
+from plait.deployment.pairs import pair_digest, partners
+from plait.deployment.run_folder import RunFolder
+from plait.errors import InputError, ProtocolError
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,21 @@ def rows_of_ids(file: PartyFile, table: Table, ids: Sequence[str]) -> Table:
             "Join them again: the label party starts its program once more, with --refresh."
         )
     return table.pick(np.array([place[text] for text in ids], dtype=np.int64), tuple(ids))
+
+
+def need_same_job(job: Job, name: str, folder: RunFolder) -> None:
+    """ProtocolError where the run is of another job: the coordinator names it, and may have no part in that one.
+
+    Settings may have changed since.  The run of this party's own pair is one of the job.
+    """
+    status = folder.status
+
+    def whose(settings: Mapping[str, Any]) -> tuple[object, object, object]:
+        return settings.get("name"), settings.get("parties"), settings.get("coordinator", {}).get("name")
+
+    own = (job.model_digest, *([pair_digest(job, name)] if name in partners(job) else []))
+    if status.job not in own and whose(status.settings) != whose(job.settings):
+        raise ProtocolError(
+            f"run {status.run} must be of the job {job.name!r}, with the same parties. Found one of another job. "
+            "Nothing was scored."
+        )

@@ -12,9 +12,10 @@ from plait.deployment.endpoints import Dial, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import MOST_RUNS, need_phase, told_results
 from plait.deployment.local_data import load_rows
+from plait.deployment.pairs import A_DAY, PAIR, more_follows, pair_job, partners
 from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees
-from plait.deployment.progress import PHASE, REPORT, Progress
+from plait.deployment.progress import COMPARING, PHASE, REPORT, Progress, Silent
 from plait.deployment.report.page import write_report
 from plait.deployment.stored_party import StoredParty
 from plait.deployment.transcript import Recorded
@@ -22,7 +23,7 @@ from plait.deployment.watched_party import WatchedParty
 from plait.errors import ProtocolError, TransportError
 from plait.protection.leverage import check_width
 from plait.training.tracking.tracker import Ending
-from plait.transports.handshake import PROTOCOL, Hello, Welcome
+from plait.transports.handshake import PROTOCOL, Finished, Hello, Welcome
 from plait.transports.tls import Security
 
 
@@ -44,21 +45,14 @@ def take_part(job: Job, file: PartyFile, dial: Dial, progress: Progress, consent
             finished = connection.serve(hello, runs.join)
             while finished.ok and finished.details.get("phase") == ALIGN:
                 finished = connection.serve(hello, runs.join)
-            opened = next(iter(runs.opened.values())) if runs.opened else None
-            folder, rows = (None, 0) if opened is None else (opened.folder, opened.shape[0])
-            for line in [] if opened is None else opened.disclosed:
-                progress.say(f"{file.name}: {line}")
+            folder = runs.end(finished)
+            if more_follows(finished):  # a run with the label party alone, for its report
+                connection.longest_wait = max(A_DAY, job.coordinator.patience)
+                progress.event(PHASE, {"phase": COMPARING})
+                runs.end(connection.serve(hello, runs.join))
         finally:
             runs.close()
-    if not finished.ok or folder is None:
-        progress.end(Ending(finished.reason, converged=False, failed=True))
-        raise TransportError(f"the run ended at the coordinator: {finished.reason}")
-    report = write_report(folder, job, file, {**told_results(finished.details), "rows": rows})
-    progress.event(REPORT, {"path": str(report)})
-    progress.end(Ending(finished.reason, converged=finished.details.get("converged") is True))
-    progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")
-    say_guarantees(job, [file.name], progress)
-    return folder.path
+    return folder
 
 
 class _PartyRuns:
@@ -80,7 +74,8 @@ class _PartyRuns:
 
     def join(self, welcome: Welcome) -> AligningParty | StoredParty:
         """What the coordinator asks this party to join: an alignment, or training."""
-        need_phase(welcome, "fit", *([] if self._joined is None else [ALIGN]))
+        pairs = [PAIR] if self._file.name in partners(self._job) else []
+        need_phase(welcome, "fit", *pairs, *([] if self._joined is None else [ALIGN]))
         if len({*self._runs, welcome.run}) > MOST_RUNS:
             raise ProtocolError(f"one start of this program joins {MOST_RUNS} runs. Found another. Start it again.")
         self._runs.add(welcome.run)
@@ -90,12 +85,13 @@ class _PartyRuns:
         if welcome.run not in self.opened:
             self._end_alignment()
             self._close_opened()
+            job = pair_job(self._job, self._file.name) if welcome.phase == PAIR else self._job
             rows = self._rows
             if rows is None:
                 assert self._alignment is not None
-                rows = load_rows(self._job, self._file, self._alignment.order(welcome.alignment))
+                rows = load_rows(job, self._file, self._alignment.order(welcome.alignment))
             self._close_opened()
-            party = open_party(self._job, self._file, rows, welcome.run, welcome.key, security=self._security)
+            party = open_party(job, self._file, rows, welcome.run, welcome.key, security=self._security)
             self.opened[welcome.run] = party
             self._progress.say(
                 f"run {welcome.run}: {len(rows.ids)} rows, {len(rows.columns)} columns; joined after exchange "
@@ -104,13 +100,34 @@ class _PartyRuns:
             self._progress.say(rows.lies)
             for line in party.disclosure:
                 self._progress.say(f"{self._file.name}: {line}")
-            self._progress.event(PHASE, {"phase": "training", "run": welcome.run, "rows": len(rows.ids)})
-            self._progress.begin(run_facts(self._job, self._file.name, welcome.run, len(rows.ids)))
-            self._watched = WatchedParty(party, self._progress)
+            watch: Progress = Silent() if job.pair_of else self._progress  # pages and trackers show the run of all
+            watch.event(PHASE, {"phase": "training", "run": welcome.run, "rows": len(rows.ids)})
+            watch.begin(run_facts(job, self._file.name, welcome.run, len(rows.ids)))
+            self._watched = WatchedParty(party, watch)
         party = self.opened[welcome.run]
         if not self._file.trust.record:
             return cast(StoredParty, self._watched)
         return cast(StoredParty, Recorded(self._watched, party.folder.path, party.shape))
+
+    def end(self, finished: Finished) -> Path:
+        """Tell how the run that was joined has ended, and write its report; returns its folder."""
+        progress, file = self._progress, self._file
+        if not finished.ok or not self.opened:
+            progress.end(Ending(finished.reason, converged=False, failed=True))
+            raise TransportError(f"the run ended at the coordinator: {finished.reason}")
+        party = next(iter(self.opened.values()))
+        for line in party.disclosed:
+            progress.say(f"{file.name}: {line}")
+        folder = party.folder
+        report = write_report(folder, party.job, file, {**told_results(finished.details), "rows": party.shape[0]})
+        progress.say(f"{file.name}: {finished.reason}; weights and report in {folder.path}")
+        if party.job.pair_of:
+            progress.event(PHASE, {"phase": "done"})
+        else:
+            progress.event(REPORT, {"path": str(report)})
+            progress.end(Ending(finished.reason, converged=finished.details.get("converged") is True))
+            say_guarantees(party.job, [file.name], progress)
+        return folder.path
 
     def close(self) -> None:
         self._end_alignment()

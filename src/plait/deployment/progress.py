@@ -11,6 +11,8 @@ Look = Callable[[], Sequence[PeerStanding]]
 """Tells how the other parties stand now."""
 PHASE, REPORT = "phase", "report"
 """Events for pages and logs: which part of the program has begun, and where its report is."""
+COMPARING = "comparing"
+"""The part in which the label party trains with one partner after another, for its report."""
 
 
 class Progress(Protocol):

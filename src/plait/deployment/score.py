@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from plait._names import check_run
+from plait._types import Array
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.align import missing_from
 from plait.deployment.common_rows import CommonRows, Question, find_common_rows
@@ -16,6 +18,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.joint_scores import JointScores
 from plait.deployment.local_data import read_new_rows
 from plait.deployment.masked_scores import MaskedParties, is_over, limited, masks_scores, unmasked
+from plait.deployment.pairs import pair_job, pair_runs, partners, with_more
 from plait.deployment.progress import Progress
 from plait.deployment.run_folder import RunFolder, find_run, new_run
 from plait.deployment.score_party import new_rows_file, say_remarks
@@ -57,11 +60,21 @@ class _Prediction:
     """One prediction at the coordinator: the model, the new rows, and the parties in this process."""
 
     def __init__(
-        self, job: Job, file: PartyFile, local: Sequence[PartyFile], listen: Listen | None, run: str, progress: Progress
+        self,
+        job: Job,
+        file: PartyFile,
+        local: Sequence[PartyFile],
+        listen: Listen | None,
+        folder: RunFolder,
+        progress: Progress,
+        more: bool = False,
     ) -> None:
+        """`more` says that parties are asked for something else afterwards."""
         check_covered(job.policy.uncovered(job.parties))
-        self.job, self.file, self.local, self.listen, self.progress = job, file, local, listen, progress
-        self.folder = trained(job, file, run, progress)
+        self.job, self.file, self.listen, self.progress = job, file, listen, progress
+        self.local = [party for party in local if party.name in job.parties]
+        self._more = more
+        self.folder = folder
         self.run, self.key = self.folder.status.run, new_run()[1]
         self.remote = missing_from(local, job)
 
@@ -78,7 +91,8 @@ class _Prediction:
                 hub.open(self.listen.address, self.listen.security)
                 self.progress.say(f"waiting for {', '.join(self.remote)} on {self.listen.address}")
             yield hub
-            hub.finish(Finished(True, "all that was asked for is answered", {}), lambda _: None, _FAREWELL)
+            details = with_more({}) if self._more else {}
+            hub.finish(Finished(True, "all that was asked for is answered", details), lambda _: None, _FAREWELL)
         except PlaitError as error:
             hub.finish(Finished(False, str(error)[:2000], {}), lambda _: None, _FAREWELL / 2)
             raise
@@ -91,6 +105,8 @@ class _Prediction:
         return Terms(
             remote, self.job.digest, PREDICT, self.run, self.key, 0, "", patience,
             fingerprints=self.job.fingerprints, alignment=alignment, by_id=True, silence=patience,
+            phase=PREDICT if self._more else "",
+            waiting=tuple(name for name in self.job.pair_of if name not in self.job.parties),
         )  # fmt: skip
 
     def scores(self, written: Sequence[str], parts: dict[str, Share], question: Question) -> JointScores:
@@ -109,12 +125,16 @@ def predict(
     consent: Consent = agree,
     asked: Sequence[str] = (),
     refresh: bool = False,
+    compare: bool = False,
 ) -> JointScores:
     """Scores of new rows by all parties together: those of the coordinator's file, or those `asked` for by id.
 
-    `refresh` joins new rows again that were joined privately before.
+    `refresh` joins new rows again that were joined privately before.  `compare` also scores them by the label party
+    with each partner, where such pairs were trained.
     """
-    prediction = _Prediction(job, file, local, listen, run, progress)
+    trained_for = trained(job, file, run, progress)
+    pairs = {name: pair for name, pair in pair_runs(trained_for).items() if compare and name in partners(job)}
+    prediction = _Prediction(job, file, local, listen, trained_for, progress, more=bool(pairs))
     if asked and job.joins_privately:
         raise InputError("a private join scores the rows of a file. Found a list of ids. Leave out --ids.")
     where = prediction.rows_of(file, rows) if not asked else ""
@@ -129,7 +149,16 @@ def predict(
             job, file, local, lambda party: prediction.rows_of(party, rows), listen, PREDICT, progress, consent, refresh
         )
     question = Question.by_list(ids) if common is None else common.question(ids)
-    return prediction.scores(written, _parts(prediction, rows, ids, question, common), question)
+    scores = prediction.scores(written, _parts(prediction, rows, ids, question, common), question)
+    by_pair: dict[str, Array] = {}
+    for partner, pair in pairs.items():
+        folder = RunFolder(file.path(file.runs) / check_run(pair) / job.keeper)
+        other = _Prediction(pair_job(job, partner), file, local, listen, folder, progress)
+        try:
+            by_pair[partner] = other.scores(written, _parts(other, rows, ids, question, common), question).values
+        except PlaitError as error:  # what all parties score together is there
+            progress.say(f"{file.name} with {partner}: not scored. {error}")
+    return replace(scores, by_pair=by_pair)
 
 
 def _parts(

@@ -11,6 +11,7 @@ from plait.deployment.endpoints import Dial, link
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import need_phase
 from plait.deployment.masked_scores import masks_scores
+from plait.deployment.pairs import A_DAY, more_follows
 from plait.deployment.party_privacy import discreet
 from plait.deployment.progress import PHASE, Progress
 from plait.deployment.run_keys import signing
@@ -37,7 +38,9 @@ def help_score(
         side.refresh_when_told()
     try:
         finished = connection.serve(hello, side.join)
-        while finished.ok and finished.details.get("phase") == ALIGN:
+        while finished.ok and (finished.details.get("phase") == ALIGN or more_follows(finished)):
+            if more_follows(finished):  # the same rows by the model of the label party with this partner alone
+                connection.longest_wait = max(A_DAY, job.coordinator.patience)
             finished = connection.serve(hello, side.join)
     finally:
         side.close()

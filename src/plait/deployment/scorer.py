@@ -1,8 +1,8 @@
 """A party's side of scoring: its part D_m x_m of new rows, within its limits."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
 from plait.deployment.local_data import Rows, prepare_rows, read_new_rows
 from plait.deployment.message_log import AuditLog
-from plait.deployment.part_scores import PartScores, rows_of_ids
+from plait.deployment.part_scores import PartScores, need_same_job, rows_of_ids
 from plait.deployment.party_privacy import guaranteed, need_protected_weights
 from plait.deployment.party_settings import TrustOptions
 from plait.deployment.run_folder import RunFolder
@@ -78,7 +78,7 @@ class Scorer(AnswersNothing):
         folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
         if not (folder.path / "weights.json").exists():
             raise StorageError(f"{folder.path} must hold what {file.name!r} trained. Found no weights. Train first.")
-        _need_same_job(job, folder)
+        need_same_job(job, file.name, folder)
         self._job, self._file, self._rows_file, self._common = job, file, rows_file, common
         self._run = run
         self._rules, self._width = job.alignment, len(file.data.id)
@@ -309,23 +309,6 @@ class Scorers(AnswersNothing):
             for scorer in self._scorers.values():
                 scorer.close()
             self._scorers.clear()
-
-
-def _need_same_job(job: Job, folder: RunFolder) -> None:
-    """ProtocolError where the run is of another job: the coordinator names it, and may have no part in that one.
-
-    Settings may have changed since.
-    """
-    status = folder.status
-
-    def whose(settings: Mapping[str, Any]) -> tuple[object, object, object]:
-        return settings.get("name"), settings.get("parties"), settings.get("coordinator", {}).get("name")
-
-    if status.job != job.model_digest and whose(status.settings) != whose(job.settings):
-        raise ProtocolError(
-            f"run {status.run} must be of the job {job.name!r}, with the same parties. Found one of another job. "
-            "Nothing was scored."
-        )
 
 
 def _limits(trust: TrustOptions) -> str:

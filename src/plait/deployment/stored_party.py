@@ -101,6 +101,11 @@ class StoredParty(AnswersNothing):
         return Ready(len(self._rows.ids), self._ids, self._last)
 
     @property
+    def job(self) -> Job:
+        """The job that this run trains."""
+        return self._job
+
+    @property
     def disclosure(self) -> list[str]:
         """What the run will show of this party, in words and numbers."""
         return self._limits.disclosure

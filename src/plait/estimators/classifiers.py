@@ -94,5 +94,5 @@ def _check_classes(classes: npt.NDArray[Any], member: npt.NDArray[np.intp], weig
     empty = np.bincount(member, weights=weights) == 0
     if empty.any():
         raise InputError(
-            f"every class must have samples of positive weight. Found zero weights for class {classes[empty][0]!r}."
+            f"every class must have rows of positive weight. Found zero weights for class {classes[empty][0]!r}."
         )

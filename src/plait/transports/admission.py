@@ -41,6 +41,8 @@ class Terms:
     """The alignment whose rows are used; empty where the files hold the same rows."""
     by_id: bool = False
     """Whether parties are asked for scores by id, many queries at once, instead of one exchange after another."""
+    waiting: tuple[str, ...] = ()
+    """Parties of the job that are not asked now: one that dials in tries again until its turn comes."""
     silence: float = SILENCE
     """Seconds after which a party that is asked by id and gives no sign of life counts as away."""
 
@@ -60,7 +62,10 @@ class Terms:
         return Welcome(self.run, self.key, self.phase or self.purpose, self.alignment)
 
     def need_known(self, name: str) -> None:
-        """Refuse whoever is not in the job."""
+        """Refuse whoever is not in the job, and for now those whose turn has not come."""
+        if name in self.waiting:
+            others = ", ".join(self.parties)
+            raise Refusal(f"the coordinator is busy with {others}. {name!r} waits.", retry=True, expected="early")
         if name not in self.parties:
             raise Refusal(f"the job names the parties {', '.join(self.parties)}. Found {plain(name, 80)!r}.")
 

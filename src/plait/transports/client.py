@@ -34,6 +34,8 @@ class Link:
         self._security = security
         self._patience = patience
         self._note = note
+        self.longest_wait = patience
+        """Seconds without a conversation after which this party gives up."""
         self.discreet = False
         """Whether errors say nothing to the coordinator: what went wrong may depend on what the party protects."""
         self.pinned = ""
@@ -59,10 +61,10 @@ class Link:
                 self._note("disconnected", reason=plain(str(again)), again=attempted and not conversation.joined)
                 attempted = True
                 self._renew()
-                if time.monotonic() - seen > self._patience:
+                if time.monotonic() - seen > self.longest_wait:
                     raise MissingPartyError(
                         f"the coordinator {self._coordinator!r} must be reachable at {self._address} within "
-                        f"{self._patience:g} s. Found: {again}. Is it running? Try `plait doctor`."
+                        f"{self.longest_wait:g} s. Found: {again}. Is it running? Try `plait doctor`."
                     ) from None
             finally:
                 conversation.close()

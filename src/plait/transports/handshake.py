@@ -24,8 +24,8 @@ from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 PROTOCOL = 8
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
-PHASES = ("fit", "align", "predict", "serve", "check")
-"""All that a party and a coordinator can be there for."""
+PHASES = ("fit", "pair", "align", "predict", "serve", "check")
+"""All that a party and a coordinator can be there for; a pair is a run of the label party with one partner."""
 DIGEST_BYTES, KEY_BYTES = 32, 32  # SHA-256 of a job and of ids; the key under which ids are digested
 MOST_IDS, LONGEST_ID = 1024, 512  # of one query: ids, and characters of an id; together they fit into one frame
 MOST_KEYS, LONGEST_KEY = 128, 4096  # of one meeting: announced keys, and bytes of a key with its certificate

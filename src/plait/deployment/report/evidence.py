@@ -2,8 +2,8 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,9 +34,11 @@ TOGETHER = "all together"
 class Evidence:
     """Scores (N,) of one or several models on the same rows, and their labels (N,) in the loss's own form.
 
-    where    in words, which rows these are
-    held     whether these rows were held out of training
-    scores   by model; the last one is the model of the run, and the first is what it is compared with
+    where     in words, which rows these are
+    held      whether these rows were held out of training
+    scores    by model; the last one is the model of the run, and the first is what it is compared with
+    trained   by model: how many rows it was trained on, where that is known
+    note      a sentence about the models with one partner, or why there are none
     """
 
     where: str
@@ -44,19 +46,31 @@ class Evidence:
     loss: Loss
     scores: Mapping[str, Array]
     labels: Array
+    trained: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+
+
+class _Model(NamedTuple):
+    """Scores (K,) of the new rows by a model, and how many rows it was trained on."""
+
+    scores: Array
+    rows: int
 
 
 def evidence_on_new_rows(
     job: Job, file: PartyFile, local: Sequence[PartyFile], rows_file: str, scores: JointScores
 ) -> Evidence:
-    """Scores by the run's model, by the label party alone, and with each partner whose columns are on this machine.
+    """Scores by the run's model, by the label party alone, and with each partner where that was trained.
 
     Only rows with a score count.  The model of the label party alone is trained here, on all rows that it has, with the
-    job's loss and its penalty; nobody else is asked.  A model with one partner is trained only where this program has
-    all files and nothing is private: in a private job it would be one more release.
+    job's loss and its penalty; nobody else is asked.  Pairs come from runs of their own ([report] in the job), or are
+    trained here where this program has all files and nothing is private: in a private job it would be one more release.
     """
     labels, known = load_labels(job, file, rows_file).values, scores.complete
-    models = {TOGETHER: scores.values[known]}
+    rows = int(RunFolder(scores.folder).model().get("rows", 0))
+    models = {TOGETHER: _Model(scores.values[known], rows)}
+    pairs = {name: z[known] for name, z in scores.by_pair.items() if np.isfinite(z[known]).all()}
+    paired = {f"{file.name} with {name}": _Model(z, rows) for name, z in pairs.items()}
     own = RunFolder(scores.folder.parent / file.name)
     if file.name in job.parties and (own.path / "preparation.json").exists():
         prepared = preparation.load(own.path)
@@ -64,11 +78,36 @@ def evidence_on_new_rows(
         there = prepare_rows(file, read_new_rows(job, file, rows_file).table, prepared)
         ids = [there.ids[int(i)] for i in np.flatnonzero(known)]
         base = _Base(job, file, here, there.matrix[known], ids, load_labels(job, file))
-        pairs = local if len(job.parties) > 2 and not job.policy.private else ()
-        others = [p for p in pairs if p.name != file.name]
-        partners = {f"{file.name} with {p.name}": s for p in others if (s := base.with_partner(p)) is not None}
-        models = {f"{file.name} alone": base.alone(), **partners, **models}
-    return Evidence("new rows", True, job.loss, models, labels[known])
+        trains = not paired and len(job.parties) > 2 and not job.policy.private
+        others = [p for p in local if p.name != file.name and trains]
+        paired |= {f"{file.name} with {p.name}": m for p in others if (m := base.with_partner(p)) is not None}
+        models = {f"{file.name} alone": base.alone(), **paired, **models}
+    else:
+        models = {**paired, **models}
+    return Evidence(
+        "new rows",
+        True,
+        job.loss,
+        {name: model.scores for name, model in models.items()},
+        labels[known],
+        {name: model.rows for name, model in models.items()},
+        _about_partners(job, file.name, tuple(paired)),
+    )
+
+
+def _about_partners(job: Job, name: str, paired: tuple[str, ...]) -> str:
+    """What the models with one partner are, or why there are none."""
+    others = [party for party in job.parties if party != name]
+    if len(others) < 2:
+        return f"There is one partner, {others[0]}: all together is {name} with {others[0]}." if others else ""
+    if paired:
+        return "Each model with one partner was trained over the columns of these two only."
+    if job.policy.private or (job.protection is not None and job.protection.mode != "labels"):
+        return "What each partner brings by itself was not measured: it would show scores that this run hides."
+    return (
+        "What each partner brings by itself was not measured. With partners = true in the section [report] of the job "
+        "file, the next start of all programs trains these models, and plait evaluate measures them."
+    )
 
 
 @dataclass(frozen=True)
@@ -82,13 +121,14 @@ class _Base:
     ids: Sequence[str]
     labels: Labels
 
-    def alone(self) -> Array:
-        """The scores (K,) of a model of its own columns."""
+    def alone(self) -> _Model:
+        """A model of its own columns."""
         name = self.file.name
-        return np.asarray(_trained(self.job, {name: self.here}, self.labels).scores({name: self.new}))
+        model = _trained(self.job, {name: self.here}, self.labels)
+        return _Model(np.asarray(model.scores({name: self.new})), len(self.labels.values))
 
-    def with_partner(self, partner: PartyFile) -> Array | None:
-        """The scores (K,) of a model with one partner, whose rows are found by their ids; None where it lacks some."""
+    def with_partner(self, partner: PartyFile) -> _Model | None:
+        """A model with one partner, whose rows are found by their ids; None where it lacks some of the new ones."""
         job, mine, labels = self.job, self.here, self.labels
         new = read_new_rows(job, partner, partner.data.score).table
         place = {name: i for i, name in enumerate(new.ids)}
@@ -104,7 +144,8 @@ class _Base:
         rows = load_rows(job, partner, order)
         matrix = prepare_rows(partner, new, rows.prepared).matrix[[place[name] for name in self.ids]]
         model = _trained(job, {self.file.name: mine, partner.name: rows.matrix}, labels)
-        return np.asarray(model.scores({self.file.name: self.new, partner.name: matrix}))
+        scores = np.asarray(model.scores({self.file.name: self.new, partner.name: matrix}))
+        return _Model(scores, len(labels.values))
 
 
 def _trained(job: Job, parts: Mapping[str, Any], labels: Labels) -> Fit:

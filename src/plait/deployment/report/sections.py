@@ -27,7 +27,12 @@ def quality(evidence: Evidence) -> dict[str, Any]:
     found = compare(evidence.loss, evidence.scores, evidence.labels)
     measures = [m for m in _SHOWN if m in found.metrics[TOGETHER]]
     table = [
-        {"name": name, "cells": [_cell(values[m]) for m in measures], "strong": name == TOGETHER}
+        {
+            "name": name,
+            "trained": f"{evidence.trained.get(name, 0):,}",
+            "cells": [_cell(values[m]) for m in measures],
+            "strong": name == TOGETHER,
+        }
         for name, values in found.metrics.items()
     ]
     return {
@@ -37,6 +42,8 @@ def quality(evidence: Evidence) -> dict[str, Any]:
         "measures": [_SHOWN[m] for m in measures],
         "table": table,
         "others": {k: _shown(v.value) for k, v in found.metrics[TOGETHER].items() if k not in _SHOWN},
+        "trained": any(evidence.trained.values()),
+        "note": evidence.note,
         "sentence": _gain(found, measures[0]) if found.gains else "",
         "population": _population(evidence),
         "figures": class_figures(evidence) if evidence.loss.classifies else number_figures(evidence),

@@ -42,7 +42,7 @@ class HiddenGradient:
         steepest = self.block.loss.slope()
         if steepest is not None and (np.abs(vector) > (1 + _ROUNDING) * steepest * self._sizes).any():
             raise ProtocolError(
-                f"a gradient of {type(self.block.loss).__name__} is at most {steepest:g} per record, times its weight. "
+                f"a gradient of {type(self.block.loss).__name__} is at most {steepest:g} per row, times its weight. "
                 "Found a larger one. The coordinator does not minimise the job's loss. Nothing was answered."
             )
 

@@ -91,7 +91,7 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
     parts = vector_slices(g.size)
     if slope is not None and any((np.abs(g[rows]) > block.weights[rows] * slope + room).any() for rows in parts):
         raise ProtocolError(
-            f"a gradient of {type(block.loss).__name__} is at most {slope:g} per record, times its "
+            f"a gradient of {type(block.loss).__name__} is at most {slope:g} per row, times its "
             "weight. Found a larger "
             "one. The coordinator does not minimise the job's loss. Nothing was answered."
         )

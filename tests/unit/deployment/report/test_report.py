@@ -17,6 +17,7 @@ from plait.deployment.report.chart import Axes, bar_chart, line_chart
 from plait.deployment.report.evidence import TOGETHER, evidence_on_new_rows
 from plait.deployment.run_folder import RunFolder
 from plait.privacy import NoPrivacy, Policy, Recommended
+from plait.protection.modes import Protection
 from tests.e2e.conftest import make_job
 
 
@@ -81,6 +82,7 @@ def test_what_each_partner_brings_is_measured_on_new_rows(tmp_path: Path) -> Non
     scores = JointScores([f"r{i}" for i in range(100)], np.zeros(100), folder.path, [()] * 100, "refuse")
     evidence = evidence_on_new_rows(job, new[0], new, "bank-new.csv", scores)
     assert list(evidence.scores) == ["bank alone", "bank with shop", "bank with insurer", TOGETHER]
+    assert evidence.note == "Each model with one partner was trained over the columns of these two only."
     loss = {name: job.loss.value(z, evidence.labels).mean() for name, z in evidence.scores.items()}
     assert loss["bank with shop"] < loss["bank alone"]
     assert loss["bank alone"] < loss[TOGETHER] == pytest.approx(np.log(2))
@@ -112,7 +114,23 @@ def test_a_private_report_says_that_a_helper_sent_sums_and_measures_no_partner_w
     new = [replace(f, data=replace(f.data, score=f"{f.name}.csv")) for f in files]
     rows = len((tmp_path / "job" / "bank.csv").read_text().splitlines()) - 1
     scores = JointScores([f"r{i}" for i in range(rows)], np.zeros(rows), folder.path, [()] * rows, "refuse")
-    assert list(evidence_on_new_rows(private, new[0], new, "bank.csv", scores).scores) == ["bank alone", TOGETHER]
+    found = evidence_on_new_rows(private, new[0], new, "bank.csv", scores)
+    assert list(found.scores) == ["bank alone", TOGETHER]
+    assert "it would show scores that this run hides" in found.note
+    summed = replace(job, protection=Protection("sums"))
+    assert (
+        "it would show scores that this run hides" in evidence_on_new_rows(summed, new[0], [], "bank.csv", scores).note
+    )
+    assert "partners = true" in evidence_on_new_rows(job, new[0], [], "bank.csv", scores).note
+
+
+def test_with_one_partner_the_report_says_that_all_together_is_the_pair(tmp_path: Path) -> None:
+    job, files, folder = trained(tmp_path / "job")
+    new = replace(files[0], data=replace(files[0].data, score="bank.csv"))
+    scores = JointScores([f"r{i}" for i in range(400)], np.zeros(400), folder.path, [()] * 400, "refuse")
+    evidence = evidence_on_new_rows(job, new, [], "bank.csv", scores)
+    assert evidence.note == "There is one partner, shop: all together is bank with shop."
+    assert evidence.trained == {"bank alone": 400, TOGETHER: 400}
 
 
 def test_charts_that_have_nothing_to_show_are_left_out() -> None:

@@ -1,8 +1,8 @@
 "use strict";
 // The live page: listens to /events and shows what it hears.  No build step, no other file than uPlot.
 
-const PHASES = { fit: ["starting", "aligning", "training", "done"], coordinator: ["starting", "aligning", "waiting", "training", "done"],
-  party: ["starting", "waiting", "aligning", "training", "done"], serve: ["starting", "waiting", "serving"] };
+const PHASES = { fit: ["starting", "aligning", "training", "done"], coordinator: ["starting", "aligning", "waiting", "training", "comparing", "done"],
+  party: ["starting", "waiting", "aligning", "training", "comparing", "done"], serve: ["starting", "waiting", "serving"] };
 const MOST = 4000; // points that the page keeps; beyond, every second one is dropped
 
 const at = (id) => document.getElementById(id);
@@ -20,12 +20,13 @@ const span = (s) => s < 10 ? `${s.toFixed(1)} s` : s < 60 ? `${Math.round(s)} s`
 const clock = (text) => (text || "").slice(11, 19);
 const names = (list) => list.map((p) => p.name).join(", ");
 
-let points = [], over = false, aligned = false, curvesDue = false, reportUrl = "";
+let points = [], over = false, aligned = false, compared = false, curvesDue = false, reportUrl = "";
 
 function headline(s) {
   const away = s.parties.filter((p) => !p.here), late = s.parties.filter((p) => p.late && p.here);
   if (s.phase === "failed") return `The run has failed: ${s.ending.reason}`;
   if (s.phase === "done") return s.ending && s.ending.converged ? "Done. The model is trained." : `Ended: ${s.ending ? s.ending.reason : ""}`;
+  if (s.phase === "comparing") return "The model is trained. What does each partner bring? For the report, the label party trains with one after the other.";
   if (s.coordinates && away.length) return `Waiting for ${names(away)}.`;
   if (late.length) return `${names(late)} ${late.length > 1 ? "are" : "is"} late: everybody waits for the answer.`;
   if (s.phase === "aligning") return s.alignment ? `Finding the common rows: ${whole(s.alignment.blinded)} of ${whole(s.alignment.of)} ids, about ${span(s.alignment["seconds left"])} left.`
@@ -38,7 +39,9 @@ function headline(s) {
 
 function showPhases(s) {
   aligned = aligned || s.phase === "aligning";
-  const all = (PHASES[s.program] || PHASES.fit).filter((p) => p !== "aligning" || aligned).filter((p) => p !== "starting" || s.phase === "starting");
+  compared = compared || s.phase === "comparing";
+  const also = { aligning: aligned, comparing: compared, starting: s.phase === "starting" };
+  const all = (PHASES[s.program] || PHASES.fit).filter((p) => also[p] ?? true);
   const shown = s.phase === "failed" ? [...all.filter((p) => p !== "done"), "failed"] : all;
   const now = shown.indexOf(s.phase);
   fill(at("phases"), shown.map((name, i) => make("li", name, i === now ? { "aria-current": "step", class: name } : i < now && s.phase !== "failed" ? { class: "past" } : {})));

@@ -22,6 +22,7 @@ _SHARE = 3  # a table lies in memory while it takes at most a third: reading and
 _PROGRAM = 800 << 20  # bytes that Python, NumPy, SciPy, gRPC, their threads and two BLAS take: measured without data
 _VECTORS = 3  # vectors of one number per row that a step holds in memory: measured with 10 and 20 million rows
 
+_SLIGHT = 10 << 20  # bytes, 1 % of what the program takes: what is free is not asked for then, as asking takes time
 _HELD = 40  # vectors of one number per row that a coordinator with two parties holds where memory is plenty: measured
 
 
@@ -54,7 +55,10 @@ class Room:
 
     def workspace(self, rows: int) -> Workspace:
         """Where the vectors of a run over so many rows lie: in mapped files where memory is short."""
-        return Workspace(_HELD * 8 * rows > self.for_table, self.folder)
+        held = _HELD * 8 * rows
+        if not self.limit and held <= _SLIGHT:
+            return Workspace(folder=self.folder)
+        return Workspace(held > self.for_table, self.folder)
 
     def check(self, rows: int) -> None:
         """InputError where not even the vectors of a run fit."""

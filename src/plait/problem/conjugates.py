@@ -68,8 +68,8 @@ def reach(penalty: Penalty, v: Array) -> float:
         low, high = penalty.bounds(v.size)
         slope = np.where(np.where(v > 0, np.isposinf(high), np.isneginf(low)), slope, 0.0)
     if penalty.grouped is None:
-        over = slope > penalty.l1
-        return float(np.min(_WITHIN * penalty.l1 / slope[over], initial=1.0))
+        steepest = float(slope.max(initial=0.0))
+        return _WITHIN * penalty.l1 / steepest if steepest > penalty.l1 else 1.0
     return _group_reach(penalty.grouped, penalty.l1, slope)
 
 
@@ -135,19 +135,23 @@ def _of_groups(penalty: Penalty, groups: Groups, v: Array, radius: Array | None)
 
 def _of_each(penalty: Penalty, v: Array, radius: Array | None) -> float:
     """A sum over single weights:  sup over low <= x <= high of  v x - l1 |x| - ridge x^2 / 2."""
-    if penalty.ridge == 0 and penalty.feasible is None:
-        over = np.maximum(np.abs(v) - penalty.l1, 0.0)
-        return (np.inf if over.any() else 0.0) if radius is None else float(over @ radius)
+    ridge, l1 = penalty.ridge, penalty.l1
+    if penalty.feasible is None:
+        over = np.maximum(np.abs(v) - l1, 0.0) if l1 else np.abs(v)
+        if ridge == 0:
+            return (np.inf if over.any() else 0.0) if radius is None else float(over @ radius)
+        if radius is None or bool((over <= ridge * radius).all()):  # no weight would be larger
+            free = float(over @ over) / (2 * ridge)
+            if np.isfinite(free):
+                return free
     low, high = penalty.bounds(v.size)
     if radius is not None:
         # Of a box that lies beyond the radius the nearest end is left.
         low, high = np.minimum(np.maximum(low, -radius), high), np.maximum(np.minimum(high, radius), low)
-    slack = np.sign(v) * np.maximum(np.abs(v) - penalty.l1, 0.0)
-    free = float(slack @ slack) / (2 * penalty.ridge) if penalty.ridge > 0 and penalty.feasible is None else np.inf
-    if np.isfinite(free) and radius is None:
-        return free
+    slack = np.sign(v) * np.maximum(np.abs(v) - l1, 0.0)
+    free = float(slack @ slack) / (2 * ridge) if ridge > 0 and penalty.feasible is None else np.inf
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        best = np.where(slack == 0, 0.0, slack / penalty.ridge if penalty.ridge > 0 else np.sign(slack) * np.inf)
+        best = np.where(slack == 0, 0.0, slack / ridge if ridge > 0 else np.sign(slack) * np.inf)
         x = np.clip(best, low, high)
-        gain = np.where(x == 0, 0.0, x * (v - penalty.ridge / 2 * x) - penalty.l1 * np.abs(x))
+        gain = np.where(x == 0, 0.0, x * (v - ridge / 2 * x) - l1 * np.abs(x))
     return min(float(np.sum(np.where(np.isinf(x), np.inf, gain))), free)

@@ -45,6 +45,7 @@ class Features:
         self.elsewhere = elsewhere(matrix)
         # One block of float64 in memory: products need no blocks, and give the same bits.
         self._whole = not self.elsewhere and len(self._blocks) == 1 and matrix.dtype == np.float64
+        self._dense = self._whole and not self.sparse
 
     def _mapped(self, kernel: Kernel, vectors: Sequence[Array] = (), *shared: Any) -> Iterator[Any]:
         """What a kernel gives for each group of blocks, in order; `vectors` have one entry a row."""
@@ -104,6 +105,9 @@ class Features:
 
     def gram_of(self, columns: npt.NDArray[np.intp], weights: Array | None = None) -> Array:
         """D_c^T diag(weights) D_c for a few columns c; weights >= 0, None for ones."""
+        if self._dense and weights is not None:
+            scaled = self.matrix[:, columns] * np.sqrt(weights)[:, None]
+            return np.asarray(scaled.T @ scaled)
         return self._summed(row_blocks.gram, () if weights is None else (weights,), columns, "float64")
 
     @cached_property
@@ -123,6 +127,9 @@ class Features:
         if self._pairs is not None and weights is not None:
             half = np.asarray(self._pairs.T @ weights).reshape(self.columns, self.columns)
             return half + np.triu(half, 1).T
+        if self._dense and weights is not None and dtype is np.float64:
+            scaled = self.matrix * np.sqrt(weights)[:, None]
+            return np.asarray(scaled.T @ scaled)
         return self._summed(row_blocks.gram, () if weights is None else (weights,), None, np.dtype(dtype).name)
 
     @cached_property
@@ -159,6 +166,8 @@ class Features:
 
     def weighted_column_squares(self, weights: Array | None) -> Array:
         """The diagonal of D^T diag(weights) D, (d,)."""
+        if self._dense and weights is not None:
+            return np.asarray(weights @ np.square(self.matrix))
         return self._summed(row_blocks.column_squares, () if weights is None else (weights,))
 
     @property

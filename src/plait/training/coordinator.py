@@ -7,7 +7,7 @@ from plait._types import Array
 from plait.messages import Broadcast, Share
 from plait.methods.base import Measured, Method, Task
 from plait.training.coordinator_shield import CoordinatorShield
-from plait.training.precision import Line
+from plait.training.precision import DEFAULT_PRECISION, Line
 
 
 class Coordinator:
@@ -21,6 +21,7 @@ class Coordinator:
         self._side = method.coordinator_side(task)
         self._state = self._side.start()
         self._lines = dict.fromkeys(task.parties, Line(precision))
+        self._plain = precision == DEFAULT_PRECISION  # requests travel as they are
         self._shield = shield
         self._with_vector = False  # whether the answers that are under way have a vector
 
@@ -51,6 +52,8 @@ class Coordinator:
             if held is not None:
                 self._state = self._side.told(self._state, held)
             return said
+        if self._plain:
+            return requests
         before, done, said = dict(self._lines), {}, {}
         arrives: Array | None = None
         for name, request in requests.items():

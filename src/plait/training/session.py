@@ -22,7 +22,7 @@ from plait.training.party_shield import simulated_keys
 from plait.training.run import conduct
 from plait.training.tracking.tracker import RunFacts, tracked
 
-_SIDE_BY_SIDE = 1 << 22  # stored numbers from which on parties work side by side: below, threads cost too much
+_SIDE_BY_SIDE = 1 << 24  # stored numbers from which on parties work side by side: below, threads cost too much
 _SPARSE = 10  # one stored number of a sparse table takes about as long as this many of a dense one
 
 Trace = Callable[[int, dict[str, Array]], None]

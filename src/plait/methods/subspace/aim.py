@@ -8,7 +8,7 @@ from plait.methods.base import Block
 from plait.methods.subspace.curvature import SMALL, Curvature
 from plait.methods.subspace.direction import Others, last, newton_direction, proximal_step, with_constant
 from plait.methods.subspace.messages import StepProposal
-from plait.methods.subspace.party_state import SubspacePartyState
+from plait.methods.subspace.party_state import Stack, SubspacePartyState
 from plait.methods.subspace.sight import OpenGradient, Sight
 from plait.problem.row_blocks import by_parts
 
@@ -38,6 +38,7 @@ class Aim:
         self.sight: Sight = OpenGradient(block, remembers=kept > 0) if sight is None else sight
         self.others_kept = kept if self.sight.shows_moves else 0
         self._inverse: Curvature | None = None
+        self._moves = Stack()
 
     def weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
         """The loss's curvature at every row (N,), weighted."""
@@ -52,17 +53,15 @@ class Aim:
         if not penalty.smooth:
             return state, proximal_step(features, penalty, state.x, pull, w, last(others, int(orders.counted)))
         gradient = pull + penalty.gradient(state.x)
-        ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
+        if penalty.quadratic:
+            ridge = np.full(state.x.size, penalty.ridge)
+        else:
+            ridge = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
         crowding = min(1.0, orders.width / features.rows)
         # The others' unexplored columns look like one more ridge; they matter where columns are as many as rows.
         h = (1 + min(_CROWDING * state.rounds, _MOST_CROWDING) * crowding) * ridge
         state, curvature = self._curvature(state, w, h)
-        # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
-        own = state.steps[[name - state.rounds for name in others.names if name >= 0]]
-        k, free = len(own), len(others.moves) - len(own)
-        penalty_gram = np.pad(others.total - (own * ridge) @ own.T, (0, free)) if k else np.zeros((free, free))
-        slope = np.append(-(own @ gradient), np.zeros(free))
-        others = replace(others, penalty=penalty_gram, gradient=slope)
+        others = self._sloped(others, state, ridge, gradient)
         if state.rounds >= _SETTLED:
             others = with_constant(curvature, others)
         found = newton_direction(curvature, w, h, gradient, others, state.rounds >= _EARLY)
@@ -71,6 +70,19 @@ class Aim:
             return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
         return state, state.x + found.step
 
+    def _sloped(self, others: Others, state: SubspacePartyState, ridge: Array, gradient: Array) -> Others:
+        """The others' moves with their penalty and slope along them, as far as the party can tell."""
+        kept = [name - state.rounds for name in others.names if name >= 0]
+        k, size = len(kept), len(others.moves)
+        if not k:
+            return others
+        own = state.steps[-k:] if kept == list(range(-k, 0)) else state.steps[kept]
+        penalty, slope = np.zeros((size, size)), np.zeros(size)
+        penalty[:k, :k] = others.total - (own * ridge) @ own.T
+        # Along every total step the objective is already flat, so the others' slope is the opposite of one's own.
+        slope[:k] = -(own @ gradient)
+        return Others(others.moves, others.names, others.total, penalty, slope)
+
     def watched(
         self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
     ) -> SubspacePartyState:
@@ -78,7 +90,7 @@ class Aim:
         assert state.first is not None
         assert state.last is not None
         shown = np.zeros_like(own) if g is None else self.sight.others_move(orders, state.first, state.last, g, own)
-        return replace(state, others=np.vstack([state.others, shown])[-self.others_kept :])
+        return replace(state, others=self._moves.put(state.others, shown, self.others_kept))
 
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
         """H at curvatures w (N,) and ridge h (d,), factorised again once either has changed enough to matter."""
@@ -100,13 +112,16 @@ class Aim:
     def others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
-        energy = np.einsum("kn,kn->k", state.others, state.others)
-        alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
-        moves = state.others if alive.size == k else state.others[alive]
-        names = tuple((alive + (state.rounds - k)).tolist())
-        total = state.total_gram[(alive - k)[:, None], alive - k]
-        others = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
-        return others.and_constant() if orders.intercept else others
+        energy = np.array([move @ move for move in state.others])
+        if k and float(energy.min()) > _FAINT * float(energy.max()):
+            moves, names = state.others, tuple(range(state.rounds - k, state.rounds))
+            total = state.total_gram[-k:, -k:]
+        else:
+            alive = np.flatnonzero(energy > _FAINT * float(energy.max(initial=0.0)))
+            moves, names = state.others[alive], tuple((alive + (state.rounds - k)).tolist())
+            total = state.total_gram[(alive - k)[:, None], alive - k]
+        found = Others(moves, names, total, np.zeros((len(moves),) * 2), np.zeros(len(moves)))
+        return found.and_constant() if orders.intercept else found
 
 
 def _changed(old: Array, new: Array) -> float:

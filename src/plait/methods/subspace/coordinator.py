@@ -170,7 +170,7 @@ class SubspaceCoordinator(CoordinatorSide):
         state = replace(
             state,
             measured=before,
-            coarse=state.coarse or any(step > _COARSE * largest(v) for step, v in steps),
+            coarse=state.coarse or any(step > _COARSE * largest(v) for step, v in steps if step),
             width=sum(r.width for r in reports),
             free=tuple(r.free == r.width for r in reports),
             free_width=sum(r.free for r in reports if r.free == r.width),

@@ -7,7 +7,7 @@ the same.
 """
 
 from functools import partial, reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import scipy.linalg
 
 from plait._types import Array
 from plait.problem.features import GRAM_LIMIT, Features
-from plait.problem.row_blocks import by_parts
+from plait.problem.row_blocks import by_parts, vector_slices
 
 _PASSES, _PASSES_FOR_ALL = 8.0, 20.0
 """How many passes over the data a factorisation may cost from a sample of the rows, and from all of them."""
@@ -53,10 +53,14 @@ class _Diagonal:
 
 class _Cholesky:
     def __init__(self, gram: Array, h: Array, shrinkage: float = 0.0) -> None:
-        own = gram.diagonal().copy()
-        matrix = (1 - gram.dtype.type(shrinkage)) * gram
+        own = gram.diagonal()
         lifted = np.maximum(h, LIFT * np.where(own > 0, own, 1.0))
-        matrix.flat[:: len(matrix) + 1] += (shrinkage * own + lifted).astype(gram.dtype)
+        if shrinkage:
+            matrix = (1 - gram.dtype.type(shrinkage)) * gram
+            lifted = shrinkage * own + lifted
+        else:
+            matrix = gram.copy()
+        matrix.flat[:: len(matrix) + 1] += lifted.astype(gram.dtype, copy=False)
         # LAPACK itself: for a dozen columns SciPy's own functions take longer than it does.
         single = gram.dtype == np.float32
         self._dtype, factorise = gram.dtype, scipy.linalg.lapack.spotrf if single else scipy.linalg.lapack.dpotrf
@@ -112,8 +116,11 @@ class Curvature:
     def __init__(self, features: Features, w: Array, h: Array, ridge: float, last: "Curvature | None" = None) -> None:
         self.features, self.w, self.h = features, w, h
         # Single precision is enough where the ridge, which h never falls below, is far above rounding.
-        single = bool((ridge >= _SINGLE * float(w.max()) * features.column_squares).all())
-        count = rows_taken(features, single)
+        if features.rows * features.columns**2 <= SMALL:  # it is cheap in double precision, too
+            single, count = False, features.rows
+        else:
+            single = bool((ridge >= _SINGLE * float(w.max()) * features.column_squares).all())
+            count = rows_taken(features, single)
         self.shown = count > 0
         self.early, self.late = (0, 0) if self.shown else (_ITERATED, _ITERATED)
         self._gram: Array = np.empty((0, 0))
@@ -124,9 +131,10 @@ class Curvature:
         if not self.shown:
             self._factor: _Factor = _Diagonal(features.weighted_column_squares(w) + h)
         elif count == features.rows:
-            dtype = np.float32 if single and features.rows * features.columns**2 > _LARGE else np.float64
+            dtype: Any = np.float32 if single and features.rows * features.columns**2 > _LARGE else np.float64
             self._gram = features.weighted_gram(w, dtype) if kept is None else kept._gram
-            self._factor = _Cholesky(self._gram, h) if h.any() or h.size > _MOST_SPECTRAL else _Spectral(self._gram)
+            spectral = h.size <= _MOST_SPECTRAL and not h.any()
+            self._factor = _Spectral(self._gram) if spectral else _Cholesky(self._gram, h)
         else:
             self._take(count, np.float32 if single else np.float64, kept)
 
@@ -167,6 +175,8 @@ class Curvature:
         if self._roots is not None:
             scaled = moves[:, self._rows] * self._roots
             return scaled @ scaled.T
+        if len(vector_slices(self.w.size)) == 1:
+            return _square(moves * np.sqrt(self.w))
         squares = by_parts(lambda rows: _square(moves[:, rows] * np.sqrt(self.w[rows])), self.w.size)
         return reduce(np.add, squares)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from plait._types import Array
 from plait.methods.admm.x_update import conjugate_gradients
@@ -90,8 +91,9 @@ def newton_direction(
     spread = curvature.solve(cross)
     schur = square - cross.T @ spread
     outer = _filtered_inverse((schur + schur.T) / 2, _scale(square))
-    unexplained = (np.diag(schur) / np.maximum(np.diag(square), 1e-300))[np.array(others.names) >= 0]
-    overlap = 1 - float(unexplained[-_RECENT:].min(initial=1.0))
+    unexplained = schur.diagonal() / np.maximum(square.diagonal(), 1e-300)
+    latest = [part for part, name in zip(unexplained.tolist(), others.names, strict=True) if name >= 0][-_RECENT:]
+    overlap = 1 - min([1.0, *latest])
     if refinements == 0:
         newton = curvature.solve(gradient)
         step = spread @ (outer @ (others.gradient - cross.T @ newton)) - newton
@@ -132,6 +134,8 @@ def _refined(
 
 def last(others: Others, count: int) -> Others:
     """The last few of the others' moves, and the intercept's."""
+    if count >= len(others.names):
+        return others
     past = [i for i, name in enumerate(others.names) if name != INTERCEPT]
     kept = [*past[len(past) - min(count, len(past)) :], *(i for i, n in enumerate(others.names) if n == INTERCEPT)]
     empty = np.zeros((len(kept), len(kept)))
@@ -151,7 +155,7 @@ def proximal_step(features: Features, penalty: Penalty, x: Array, pull: Array, w
 
 def _scale(square: Array) -> Array:
     """The roots of a diagonal whose smallest entries rounding may have pushed below zero."""
-    return np.sqrt(np.maximum(np.abs(np.diag(square)), 1e-300))
+    return np.sqrt(np.maximum(np.abs(square.diagonal()), 1e-300))
 
 
 def _filtered_inverse(matrix: Array, scale: Array) -> Array:
@@ -159,9 +163,12 @@ def _filtered_inverse(matrix: Array, scale: Array) -> Array:
 
     What has no scale takes no part: cancellation leaves such entries where there are no other parties.
     """
+    if not scale.size:
+        return matrix
     scale = np.where(scale > 0, scale, np.inf)
     unit = scale[:, None] * scale
-    values, vectors = np.linalg.eigh(matrix / unit)
-    clear = values > SINGULAR
-    v = vectors[:, clear]
-    return np.asarray((v / values[clear]) @ v.T / unit)
+    values, vectors, _ = scipy.linalg.lapack.dsyevd(matrix / unit)
+    if not values[0] > SINGULAR:
+        clear = values > SINGULAR
+        values, vectors = values[clear], vectors[:, clear]
+    return np.asarray((vectors / values) @ vectors.T / unit)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from plait.messages import NO_BOUND
 
 GRADIENT, QUESTION, DIRECTION = 0.0, 1.0, 2.0
 """What a broadcast of a running method brings: `StepProposal.asks`."""
+_REMEMBERED = 100  # rows of a matrix: the places of its numbers are remembered, in 3 MB for all sizes up to it
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,11 @@ class Model:
     def __add__(self, other: "Model") -> "Model":
         return Model(self.constant + other.constant, self.r + other.r, self.k + other.k)
 
-    def pack(self) -> Array:
-        return np.concatenate([[self.constant], self.r, self.k[_upper(self.r.size)]])
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        """What is packed behind the constant."""
+        size = self.r.size
+        return self.r, self.k.ravel()[_upper(size)] if size <= _REMEMBERED else self.k[np.triu_indices(size)]
 
     @staticmethod
     def size(basis: int) -> int:
@@ -126,18 +131,18 @@ class Description:
     along: Array
 
     @property
-    def numbers(self) -> tuple[float, ...]:
-        return tuple(getattr(self, name) for name in NUMBERS)
+    def numbers(self) -> list[float]:
+        return list(map(self.__dict__.__getitem__, NUMBERS))
 
     def pack(self) -> Array:
-        return np.concatenate([self.numbers, self.model.pack(), self.along])
+        return np.concatenate([[*self.numbers, self.model.constant], *self.model.arrays, self.along])
 
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Description":
         """basis: how many coefficients a step has; 0 in the closing exchange."""
         rest, size = scalars[len(NUMBERS) :], Model.size(basis)
-        numbers = dict(zip(NUMBERS, scalars[: len(NUMBERS)].tolist(), strict=True))
-        return Description(**numbers, model=Model.unpack(rest[:size], basis), along=rest[size:])
+        parts: tuple[Any, ...] = (*scalars[: len(NUMBERS)].tolist(), Model.unpack(rest[:size], basis), rest[size:])
+        return Description(*parts)
 
     @staticmethod
     def size(basis: int) -> int:
@@ -166,7 +171,8 @@ class Answer:
     model: Model
 
     def pack(self) -> Array:
-        return np.concatenate([[self.fraction, self.scale, self.penalty, self.left], self.model.pack()])
+        numbers = [self.fraction, self.scale, self.penalty, self.left, self.model.constant]
+        return np.concatenate([numbers, *self.model.arrays])
 
     @staticmethod
     def unpack(scalars: Array, basis: int) -> "Answer":
@@ -204,12 +210,25 @@ def add_reports(reports: Sequence[Description]) -> Description:
 
 
 @cache
-def _upper(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    return np.triu_indices(size)
+def _upper(size: int) -> npt.NDArray[np.intp]:
+    """Where the upper triangle of a square matrix lies in its numbers, row by row."""
+    rows, columns = np.triu_indices(size)
+    return rows * size + columns
+
+
+@cache
+def _whole(size: int) -> npt.NDArray[np.intp]:
+    """Where the numbers of a symmetric matrix lie in its upper triangle, (size, size)."""
+    places = np.empty((size, size), dtype=np.intp)
+    rows, columns = np.triu_indices(size)
+    places[rows, columns] = places[columns, rows] = np.arange(rows.size)
+    return places
 
 
 def _symmetric(packed: Array, size: int) -> Array:
+    if size <= _REMEMBERED:
+        return packed[_whole(size)]
     matrix = np.empty((size, size))
-    matrix[_upper(size)] = packed
-    matrix.T[_upper(size)] = packed
+    matrix[np.triu_indices(size)] = packed
+    matrix.T[np.triu_indices(size)] = packed
     return matrix

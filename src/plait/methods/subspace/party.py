@@ -12,8 +12,8 @@ from plait.methods.subspace.direction import last, proximal_step
 from plait.methods.subspace.least_norm import asks_any_vector
 from plait.methods.subspace.messages import DIRECTION, QUESTION, Answer, StepProposal
 from plait.methods.subspace.party_report import PartyReporter
-from plait.methods.subspace.party_state import SubspacePartyState, grown
-from plait.methods.subspace.penalty_span import Basis, answer, described
+from plait.methods.subspace.party_state import Stack, SubspacePartyState, grown
+from plait.methods.subspace.penalty_span import Basis, Rounding, answer, described
 
 _MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
 _SMALL_WEIGHT = 1e-2  # of the largest weight or step, in units of its column: a model may be closed without such ones
@@ -34,6 +34,7 @@ class SubspaceParty(PartySide):
         squares = block.features.weighted_column_squares(block.weights)
         self.sizes = np.sqrt(np.where(squares > 0, squares, 1.0))
         self._known_basis: Basis | None = None
+        self._images, self._directions, self._steps = Stack(), Stack(), Stack()
         unpenalised = block.penalty.quadratic and block.penalty.ridge <= _INVISIBLE * float(squares.max(initial=0.0))
         self.free = unpenalised and self.sight.shows_moves and asks_any_vector(block.loss)
         """Whether several weights may be equally good, of which the coordinator may look for the least."""
@@ -92,8 +93,8 @@ class SubspaceParty(PartySide):
         if orders.asks == DIRECTION:
             return self._pulled(state, orders, broadcast)
         if orders.asks == QUESTION:
-            state, reply = self._asked(state, orders.coefficients)
-            state = replace(state, questions=state.questions + 1)
+            rounding, reply = self._asked(state, orders.coefficients)
+            state = replace(state, rounding=rounding, questions=state.questions + 1)
             return state, Share(broadcast.round, None, reply.pack())
         g = self.sight.read(broadcast, orders)
         state = self._applied(state, orders, g)
@@ -104,30 +105,39 @@ class SubspaceParty(PartySide):
         state, y = self.aim.taken(state, orders, self.aim.weights(state, orders, g), pull)
         if state.rounds == 0 and self.block.start is not None:
             y = self.block.penalty.prox(self.block.start, 0.0)  # an earlier model, within bounds, is the first step
-        forward = self.block.features.forward
+        forward, direction = self.block.features.forward, y - state.x
         # What rounding left out of earlier vectors is stated, not sent: a vector may be taken many times over.
         missing = forward(state.x) - state.known if state.drifted else None
-        image = forward(y - state.x)
+        image = forward(direction)
         first = self.block.workspace.kept(g) if state.first is None else state.first
-        held = image if self.keeps else state.image
-        shown = g if self.aim.others_kept else first  # only what is looked at again is kept
-        state = replace(state, direction=y - state.x, target=y, image=held, first=first, last=shown)
-        pulled = None if self.block.penalty.smooth else pull
-        state = replace(state, rounds=state.rounds + 1, asked=broadcast.round, again=False, questions=0, pull=pulled)
+        state = replace(
+            state,
+            direction=direction,
+            target=y,
+            image=image if self.keeps else state.image,
+            first=first,
+            last=g if self.aim.others_kept else first,  # only what is looked at again is kept
+            rounds=state.rounds + 1,
+            asked=broadcast.round,
+            again=False,
+            questions=0,
+            pull=None if self.reporter.smooth else pull,
+        )
         rounding, report = self.reporter.described(state, self._basis(state), orders, g, pull, missing)
-        state = replace(state, rounding=rounding)
+        if rounding is not None:
+            state = replace(state, rounding=rounding)
         return state, Share(broadcast.round, image, report.pack())
 
-    def _asked(self, state: SubspacePartyState, c: Array) -> tuple[SubspacePartyState, Answer]:
-        """What the penalty would be after the step c, and a parabola seen from there."""
+    def _asked(self, state: SubspacePartyState, c: Array) -> tuple[Rounding | None, Answer]:
+        """What the penalty would be after the step c, and a parabola seen from there; how kinks are rounded off now."""
         penalty, basis = self.block.penalty, self._basis(state)
-        if penalty.smooth:  # asked together with others, because of their kinks
-            model, _ = described(penalty, basis, np.zeros_like(state.x))
-            return state, Answer(1.0, 1.0, model.value(c), 0.0, model)
+        if self.reporter.smooth:  # asked together with others, because of their kinks
+            model, rounding = described(penalty, basis, np.zeros_like(state.x))
+            return rounding, Answer(1.0, 1.0, model.value(c), 0.0, model)
         assert state.pull is not None
         assert state.rounding is not None
         reply, rounding = answer(penalty, basis, c, state.pull, state.rounding)
-        return replace(state, rounding=rounding), reply
+        return rounding, reply
 
     def _pulled(
         self, state: SubspacePartyState, orders: StepProposal, broadcast: Broadcast
@@ -177,8 +187,9 @@ class SubspaceParty(PartySide):
         known = self._known_basis
         if known is not None and known.y is state.target and known.x is state.x:
             return known
-        newest = state.direction[None]
-        rows = np.vstack([state.x[None], state.directions, newest] if state.dropped else [state.directions, newest])
+        rows = self._directions.put(state.directions, state.direction, len(state.directions) + 1)
+        if state.dropped:
+            rows = np.vstack([state.x[None], rows])
         self._known_basis = Basis(state.x, state.target, rows, self.sizes)
         return self._known_basis
 
@@ -193,17 +204,18 @@ class SubspaceParty(PartySide):
         images, known = state.images, state.known
         own = self._own_move(state, orders, x)
         if self.keeps:
-            images, known = np.vstack([images, state.image])[-orders.memory :], known + own
+            images, known = self._images.put(images, state.image, orders.memory), known + own
         if self.aim.others_kept:
             state = self.aim.watched(state, orders, g, own)
         keep = max(self.aim.others_kept, orders.memory)
+        sent = basis.rows[1:] if state.dropped else basis.rows
         return replace(
             state,
             x=x,
-            directions=np.vstack([state.directions, state.direction])[-orders.memory :],
+            directions=sent if len(sent) <= orders.memory else sent[-orders.memory :],
             images=images,
             dropped=state.dropped or len(state.directions) >= orders.memory,
-            steps=np.vstack([state.steps, x - state.x])[-keep:],
+            steps=self._steps.put(state.steps, x - state.x, keep),
             total_gram=grown(state.total_gram, orders.gram_row)[-keep:, -keep:],
             known=known,
             rounding=None,
@@ -214,6 +226,8 @@ class SubspaceParty(PartySide):
         if not self.keeps:
             return self.block.features.forward(x - state.x) if self.aim.others_kept else np.empty(0)
         c = orders.coefficients
-        own = c[-len(state.images) - 1 : -1] @ state.images + c[-1] * state.image
-        own += (c[0] if state.dropped else 0.0) * state.known
-        return np.asarray(orders.scale * (state.known + own) - state.known)
+        own: Array = c[-len(state.images) - 1 : -1] @ state.images
+        own += c[-1] * state.image
+        if state.dropped:
+            own += c[0] * state.known
+        return own if orders.scale == 1 else np.asarray(orders.scale * (state.known + own) - state.known)

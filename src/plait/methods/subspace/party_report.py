@@ -12,6 +12,8 @@ from plait.problem.conjugates import conjugate, reach
 
 _SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them
 
+_NONE, _NO_PRODUCTS = Model.none(), np.empty(0)
+
 
 class PartyReporter:
     """Describes a party's state in a few numbers, none of which is a weight."""
@@ -19,6 +21,8 @@ class PartyReporter:
     def __init__(self, block: Block, sizes: Array, free: bool) -> None:
         """sizes (d,): the norms of the columns.  free: whether the weights have no penalty."""
         self.block, self.sizes, self.free = block, sizes, free
+        self.smooth = block.penalty.smooth
+        self.proves = block.penalty.convex and block.loss.convex
 
     def described(
         self,
@@ -35,33 +39,31 @@ class PartyReporter:
         walls stay together.
         """
         penalty, d = self.block.penalty, state.direction
-        report = self.measured(state, g, pull, state.target, missing)
         model, rounding = described(penalty, basis, pull, together=orders.counted < orders.memory)
-        if penalty.smooth:
+        report = self.measured(state, g, pull, state.target, missing, model)
+        if rounding is None:
+            h = penalty.ridge if penalty.quadratic else penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
             # The coordinator takes a smooth penalty for its parabola.
-            report = replace(report, reached=model.value(np.append(np.zeros(model.r.size - 1), 1.0)))
+            reached = model.constant + float(model.r[-1]) + float(model.k[-1, -1]) / 2
             gain = abs(float(pull @ d) + float(model.r[-1]))
-            h = penalty.majoriser(state.x, np.zeros_like(state.x)).curvature
-            along = state.steps[-orders.memory :] @ (h * d)
-        else:
-            gain = abs(float(pull @ d) + report.reached - report.penalty)
-            along = np.empty(0)
-        return rounding, replace(report, gain=gain, model=model, along=along)
+            return None, replace(report, reached=reached, gain=gain, along=state.steps[-orders.memory :] @ (h * d))
+        return rounding, replace(report, gain=abs(float(pull @ d) + report.reached - report.penalty))
 
     def measured(
-        self, state: SubspacePartyState, g: Array, pull: Array, y: Array, missing: Array | None
+        self, state: SubspacePartyState, g: Array, pull: Array, y: Array, missing: Array | None, model: Model = _NONE
     ) -> Description:
-        """The party's part of the objective and of the lower bound at x, and its penalty at y (d,); no parabola yet."""
-        penalty, x = self.block.penalty, state.x
+        """The party's part of the objective and of the lower bound at x, and its penalty at y (d,)."""
+        penalty, x, smooth = self.block.penalty, state.x, self.smooth
         stationarity = self.block.stationarity(x, pull)
         proof = (0.0, 0.0, 0.0, 1.0)
-        if penalty.convex and self.block.loss.convex:
-            largest = _SUPPOSED * float((np.maximum(np.abs(x), np.abs(y)) * self.sizes).max(initial=0.0))
-            part = reach(penalty, -pull)
-            whole = conjugate(penalty, -part * pull) if part > 0 else 0.0
-            proof = (part, whole, conjugate(penalty, -pull, largest / self.sizes), float(part == 0))
+        if self.proves:
+            v, sizes = -pull, np.abs(x) if y is x else np.maximum(np.abs(x), np.abs(y))
+            largest = _SUPPOSED * float((sizes * self.sizes).max(initial=0.0))
+            part = reach(penalty, v)
+            whole = conjugate(penalty, v if part == 1 else part * v) if part > 0 else 0.0
+            proof = (part, whole, conjugate(penalty, v, largest / self.sizes), float(part == 0))
         drift = (0.0, 0.0) if missing is None else (float(g @ missing), float(np.linalg.norm(missing)))
         here = penalty.value(x)
-        free = float(x.size * self.free)
-        numbers = (here, penalty.value(y), stationarity, 0.0, float(x.size), free, float(not penalty.smooth))
-        return Description(*numbers, *proof, *drift, Model.none(), np.empty(0))
+        there = here if smooth or y is x else penalty.value(y)
+        numbers = (here, there, stationarity, 0.0, float(x.size), float(x.size * self.free), float(not smooth))
+        return Description(*numbers, *proof, *drift, model, _NO_PRODUCTS)

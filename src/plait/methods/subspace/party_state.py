@@ -8,6 +8,8 @@ from plait._types import Array
 from plait.methods.subspace.penalty_span import Rounding
 from plait.methods.subspace.sight import Glimpse
 
+_ROOM = 4  # rows that a new array has room for: so seldom are the others copied
+
 
 @dataclass(frozen=True)
 class SubspacePartyState:
@@ -73,6 +75,27 @@ class SubspacePartyState:
             np.empty((0, 0)),
             zero,
         )
+
+
+class Stack:
+    """Puts rows below matrices: in place where the matrix is the one that it gave last and has room, else in a copy."""
+
+    def __init__(self) -> None:
+        self._array = np.empty((0, 0))
+        self._end = 0
+        self._last: Array | None = None
+
+    def put(self, rows: Array, row: Array, most: int) -> Array:
+        """The rows (k, n) with one more (n,); of these at most so many of the newest."""
+        if rows is not self._last or self._end == len(self._array):
+            kept = rows[max(0, len(rows) + 1 - most) :]
+            self._array = np.empty((len(kept) + _ROOM, row.size))
+            self._end = len(kept)
+            self._array[: self._end] = kept
+        self._array[self._end] = row
+        self._end += 1
+        self._last = self._array[max(0, self._end - most) : self._end]
+        return self._last
 
 
 def grown(gram: Array, row: Array) -> Array:

@@ -189,6 +189,8 @@ def described(penalty: Penalty, basis: Basis, pull: Array, together: bool = Fals
     """The parabola at y, and what is behind it; None where the penalty is smooth."""
     if penalty.smooth:
         x, rows = basis.x, basis.rows
+        if penalty.quadratic:
+            return Model(penalty.value(x), penalty.ridge * (rows @ x), penalty.ridge * (rows @ rows.T)), None
         h = penalty.majoriser(x, np.zeros_like(x)).curvature
         return Model(penalty.value(x), rows @ penalty.gradient(x), (rows * h) @ rows.T), None
     rounding = started(penalty, basis, pull, together)

@@ -6,7 +6,7 @@ import numpy as np
 
 from plait._types import Array
 from plait.methods.base import Task
-from plait.problem.row_blocks import by_parts
+from plait.problem.row_blocks import by_parts, vector_slices
 
 _LEAST = 1e-4  # of the largest curvature: what a row on which the loss is flat counts at least
 
@@ -22,6 +22,11 @@ class Point:
 
     @staticmethod
     def at(task: Task, z: Array) -> "Point":
+        if len(vector_slices(z.size)) == 1 and not task.workspace.on_disk:
+            value, slope, h = task.loss.derivatives(z, task.labels)
+            least = _least(task, float(h.min()), h)
+            h = h if least is None else np.maximum(h, least)
+            return Point(z, float(task.weights @ value), task.weights * slope, task.weights * h)
         gradient, curvature = task.workspace.empty(z.size), task.workspace.empty(z.size)
 
         def look(rows: slice) -> tuple[float, float, float]:
@@ -32,21 +37,28 @@ class Point:
             return float(w @ value), float(h.min()), float(h.max())
 
         values, lows, tops = zip(*by_parts(look, z.size), strict=True)
-        # Where the loss is flat or bends down, a little curvature, so that a slope is followed.
-        least = -np.inf
-        if min(lows) <= 0:
-            unit = task.loss.stiffness(task.labels, task.weights, task.fit_intercept)
-            least = _LEAST * max(tops) if max(tops) > 0 else unit
+        least = _least(task, min(lows), np.array(tops))
 
         def weigh(rows: slice) -> None:
-            np.multiply(task.weights[rows], np.maximum(curvature[rows], least), out=curvature[rows])
+            h = curvature[rows] if least is None else np.maximum(curvature[rows], least)
+            np.multiply(task.weights[rows], h, out=curvature[rows])
 
         by_parts(weigh, z.size)
         return Point(z, sum(values), gradient, curvature)
 
 
+def _least(task: Task, lowest: float, tops: Array) -> float | None:
+    """Where the loss is flat or bends down, a little curvature, so that a slope is followed; None where it is not."""
+    if lowest > 0:
+        return None
+    top = float(tops.max())
+    return _LEAST * top if top > 0 else task.loss.stiffness(task.labels, task.weights, task.fit_intercept)
+
+
 def moved_scores(task: Task, z: Array, moved: Array, length: float = 1.0) -> Array:
     """z + length * moved, (N,)."""
+    if len(vector_slices(z.size)) == 1 and not task.workspace.on_disk:
+        return z + moved if length == 1 else z + length * moved
     return task.vector(lambda rows: z[rows] + length * moved[rows])
 
 

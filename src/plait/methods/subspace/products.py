@@ -25,7 +25,7 @@ def gram_of(task: Task, vectors: Images, before: Array | None, kept: npt.NDArray
     old, new = np.flatnonzero(kept >= 0), np.flatnonzero(kept < 0)
     gram = np.empty((size, size))
     gram[np.ix_(old, old)] = before[np.ix_(kept[old], kept[old])]
-    cross = vectors.summed(lambda some, rows: np.asarray(some @ (some[new] * task.weights[rows]).T))
+    cross = vectors.cross(new, task.weights)
     gram[:, new], gram[new] = cross, cross.T
     return gram
 

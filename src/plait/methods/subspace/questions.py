@@ -9,7 +9,6 @@ objective never grows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +28,9 @@ from plait.problem.row_blocks import vector_by_parts
 QUESTIONS = 16  # in a round; each costs a latency, and most rounds need two to six
 LEAST = 10  # questions: after so many a round may end although kinks are still rounded off
 _ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
-_TRUST = 0.01  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
-_MORE = 0.05  # of what has been gained: what another question must promise
-_LEFT = 0.01  # of what has been gained: what a better rounding of kinks may still add at the end of a round
+_TRUST = 0.03  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
+_MORE = 0.1  # of what has been gained: what another question must promise
+_LEFT = 0.03  # of what has been gained: what a better rounding of kinks may still add at the end of a round
 _POOR = 0.1  # of what was promised first: below it parties are told not to count on the others in the next round
 _WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests exactly; costs 0.25 % of the gain
 
@@ -91,6 +90,8 @@ class Spans:
     """All groups, where the last minimisation over their images ended, and how the questions have gone."""
 
     spans: tuple[Span, ...]
+    vectors: Images
+    """All groups' images and the constant, where there is one."""
     valley: Valley
     here: Point
     origin: float
@@ -122,10 +123,7 @@ class Spans:
 
         places (K,): where each vector was among those of the last round, whose products are `before`; -1: new.
         """
-        # Short vectors are copied once, into one array: groups, and the next round, have views of it.
-        vectors = Images.joined([*(p.and_these([v]) for p, v in zip(past, newest, strict=True)), ones])
-        ends = np.cumsum([0, *(len(p) + 1 for p in past)]).tolist()
-        images = [vectors.part(a, b) for a, b in pairwise(ends)]
+        vectors, images = Images.gathered(past, newest, ones)
         spans = tuple(
             Span(i, n, r, share, r.model, np.zeros(len(i)))
             for i, n, r, share in zip(images, noise, reports, shares, strict=True)
@@ -138,7 +136,7 @@ class Spans:
         penalty = sum(r.penalty for r in reports)
         origin = here.value + penalty
         stay = Trial([np.zeros(len(i)) for i in images], [1.0] * len(spans), 0.0, origin, penalty, here.z, here)
-        return Spans(spans, valley, here, origin, stay, stay)
+        return Spans(spans, vectors, valley, here, origin, stay, stay)
 
     @property
     def poor(self) -> bool:
@@ -190,9 +188,14 @@ class Spans:
         return replace(self, best=ends, sure=ends) if ends.value < self.best.value else self
 
     def _candidate(self, task: Task, c: list[Array], scales: list[float], penalty: float) -> Trial:
-        z = self.here.z + self.asked_intercept
-        for span, part, scale in zip(self.spans, c, scales, strict=True):
-            z = moved_scores(task, z, span.moved(part, scale))
+        if all(scale == 1 for scale in scales):
+            free = len(self.vectors) - sum(part.size for part in c)
+            together = self.vectors.combined(np.concatenate([*c, np.full(free, self.asked_intercept)]))
+            z = moved_scores(task, self.here.z, together)
+        else:
+            z = self.here.z + self.asked_intercept
+            for span, part, scale in zip(self.spans, c, scales, strict=True):
+                z = moved_scores(task, z, span.moved(part, scale))
         known = Point.at(task, z)
         return Trial(c, scales, self.asked_intercept, known.value + penalty, penalty, z, known)
 
@@ -241,7 +244,7 @@ class Spans:
             return replace(self, best=found if found.value < self.sure.value else self.sure)._ended(task)
         if not self.poor:
             return replace(self, done=True)
-        newest = Images.joined([s.images.newest(1) for s in self.spans])
+        newest = Images(tuple(s.images.vectors[-1] for s in self.spans), self.here.z.size, task.workspace)
         start = sum(s.report.penalty for s in self.spans)
         chord = np.array([s.report.reached - s.report.penalty for s in self.spans])
         free = self.valley.kept.size - sum(len(s.images) for s in self.spans)

@@ -17,7 +17,7 @@ from plait.methods.base import Block, balanced
 from plait.methods.subspace.checks import check_gradient
 from plait.methods.subspace.messages import StepProposal
 from plait.problem.losses import Seen
-from plait.problem.row_blocks import by_parts, vector_by_parts
+from plait.problem.row_blocks import by_parts, vector_by_parts, vector_slices
 
 _CURVATURE_FLOOR, _KINK_FLOOR = 4e-3, 1e-4  # of the mean curvature; of a kink's own: the least that a row counts
 _ROUNDING = 1e-6  # of the party's own move: what of the others' is below it is rounding
@@ -112,7 +112,7 @@ class OpenGradient:
         before, after = (self._seen(v, first, orders.start) for v in (last, now))
         moved = self._vector(lambda rows: after.score[rows] - before.score[rows] - own[rows])
         # A move that shows on some rows only, or is mere rounding of the party's own, would mislead.
-        clear = (before.known & after.known).all() and np.linalg.norm(moved) > _ROUNDING * np.linalg.norm(own)
+        clear = float(moved @ moved) > _ROUNDING**2 * float(own @ own) and bool((before.known & after.known).all())
         return moved if clear else np.zeros_like(moved)
 
     def _curvature_seen(self, g: Array, first: Array, start: float) -> Array:
@@ -135,6 +135,10 @@ class OpenGradient:
         for known, seen in self._memo:
             if known is g:
                 return seen
+        if len(vector_slices(g.size)) == 1 and not self.block.workspace.on_disk:
+            seen = self._seen_in(slice(None), g, first, start)
+            self._memo = [*self._memo[-1:], (g, seen)]
+            return seen
         empty = self.block.workspace.empty
         score, curvature, visible = empty(g.size), empty(g.size), np.empty(g.size, bool)
 

@@ -16,19 +16,20 @@ def step_products(
     """Each group's products after the step, and the new step's with the last ones and itself, over all groups."""
     grown, total = [], np.zeros(0)
     for old, span, c in zip(state.products, spans, coefficients, strict=True):
-        report, along = span.report, span.report.along
-        k = report.model.k
-        if span.kinks:
-            along, k = np.zeros(old.shape[1]), np.zeros_like(k)
-        table = np.vstack([old, along[len(along) - old.shape[1] :]])
-        rows = table if state.dropped else table[1:]
-        past, itself = c @ rows, k @ c
-        on_x = float(itself[0]) if state.dropped else float(np.sum(past))
-        step = np.append(past, c @ itself)
+        height, width = old.shape
+        table = np.zeros((height + 1, width + 1))  # the products with the new step come last
+        if not span.kinks:
+            table[:height, :width] = old
+            along, itself = span.report.along, span.report.model.k @ c
+            table[height, :width] = along[len(along) - width :]
+            table[0 if state.dropped else 1 :, width] = itself
+        step = c @ (table if state.dropped else table[1:])
+        if not state.dropped:
+            table[0, width] = float(step[:width].sum())
         total = step if not total.size else total + step
-        x_row = np.append(table[0] + past, on_x + c @ itself)
-        own = np.column_stack([table[1:], itself[1:] if state.dropped else itself])
-        grown.append(np.vstack([x_row, own[-state.memory :]])[:, -state.memory :])
+        table[0] += step
+        table = table[:, -state.memory :]
+        grown.append(table if height <= state.memory else np.vstack([table[0], table[-state.memory :]]))
     return tuple(grown), total
 
 

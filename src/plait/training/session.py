@@ -75,7 +75,8 @@ class Session:
         if self.spec.protections.protecting:
             for part in self.parts:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
-        self.spec.policy.admit(self.spec.parties)
+        if self.spec.policy.ledger is not None:  # also unprotected: a party with a budget there takes no part in that
+            self.spec.policy.admit(self.spec.parties)
         where = self.workspace
         parties = {
             p.name: assemble_party(

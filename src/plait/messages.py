@@ -92,11 +92,13 @@ def raw(values: Array) -> memoryview:
 class Broadcast(Message):
     """Coordinator to party.  A closing broadcast asks for a last measurement and moves nothing.
 
-    `expects` stays at the coordinator: what the answer may be.
+    Two fields stay at the coordinator.  `expects`: what the answer may be.  `fine`: whether an encrypted vector is to
+    arrive with twice the digits.
     """
 
     closing: bool = False
     expects: Form | None = field(default=None, compare=False, kw_only=True, metadata={"cache": True})
+    fine: bool = field(default=False, compare=False, kw_only=True, metadata={"cache": True})
 
 
 @dataclass(frozen=True)

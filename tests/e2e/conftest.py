@@ -53,6 +53,11 @@ class Job:
     def file(self) -> Path:
         return self.folder / "job.toml"
 
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """Who runs a program."""
+        return self.parties
+
     def command(self, name: str, *more: str) -> list[str]:
         """The command line of a party's program."""
         role = ["coordinator"] if name == self.label else ["party"]

@@ -1,10 +1,12 @@
 """A blind machine between two owners, as three programs: the plain model, resumed with the same bits."""
 
 import json
-import os
+import random
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,29 @@ from plait.transports import certificate_authority
 from plait.transports.certificates import Folder
 
 from .conftest import Job, JobMaker
-from .test_kills import JOURNAL
+from .test_kills import JOURNAL, kill_at_random
 
 ROWS = 1200
 NAMES = ("machine", "bank", "shop")
 
 
-def blind(jobs: JobMaker, *changes: tuple[str, str]) -> Job:
+@dataclass
+class BlindJob(Job):
+    """A job whose coordinator is a program of its own; `same_secrets`: see with_same_secrets.py."""
+
+    same_secrets: bool = False
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        return NAMES
+
+    def command(self, name: str, *more: str) -> list[str]:
+        program = [str(Path(__file__).with_name("with_same_secrets.py"))] if self.same_secrets else ["-m", "plait"]
+        role = ["blind", str(self.file)] if name == "machine" else ["party", str(self.file), "--name", name]
+        return [sys.executable, *program, *role, *more]
+
+
+def blind(jobs: JobMaker, *changes: tuple[str, str]) -> BlindJob:
     """The job of the other tests, with a third program that coordinates."""
     job = jobs(parties=("bank", "shop"), rows=ROWS, method='name = "auto"', tol=1e-9, protection='"labels"')
     text = job.file.read_text().replace('protection = "labels"', 'protection = "blind"')
@@ -37,17 +55,7 @@ def blind(jobs: JobMaker, *changes: tuple[str, str]) -> Job:
     job.file.write_text(text)
     folder = Folder(job.folder / "certs")  # the bank's authority signs the machine's certificate
     certificate_authority.sign_request(folder, certificate_authority.make_request(folder, "machine"))
-    return Job(job.folder, job.parties, "machine", job.programs)
-
-
-def start(job: Job, name: str, killed_at: tuple[str, str, str] | None = None) -> None:
-    role = ["blind", str(job.file)] if name == "machine" else ["party", str(job.file), "--name", name]
-    command = [sys.executable, "-m", "plait", *role]
-    if killed_at is not None:
-        command[1:3] = [str(Path(__file__).with_name("killed_at.py")), *killed_at]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with (job.folder / f"{name}.log").open("ab") as log:
-        job.programs[name] = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+    return BlindJob(job.folder, job.parties, "machine", job.programs)
 
 
 def table(job: Job, name: str) -> np.ndarray:
@@ -102,7 +110,7 @@ def check_predictions(job: Job) -> None:
 def test_three_programs_train_the_plain_model(jobs: JobMaker) -> None:
     job = blind(jobs)
     for name in NAMES:
-        start(job, name)
+        job.start(name)
     assert [job.wait(name) for name in NAMES] == [0, 0, 0], [job.log(name) for name in NAMES]
     check(job)
     assert "machine sees them under random signs" in job.log("bank")
@@ -129,11 +137,26 @@ def test_a_killed_program_goes_on(jobs: JobMaker, point: tuple[str, str, str, in
     name, function, when, count = point
     job = blind(jobs)
     for each in NAMES:
-        start(job, each, (function, when, str(count)) if each == name else None)
+        job.start(each, killed_at=(function, when, str(count)) if each == name else None)
     assert job.wait(name) == -9
-    start(job, name)
+    job.start(name)
     assert [job.wait(each) for each in NAMES] == [0, 0, 0], [job.log(each) for each in NAMES]
     check(job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_random_kills_of_a_blind_machine_change_nothing(jobs: JobMaker, seed: int) -> None:
+    """At least 20 kills of the machine or of an owner, or of all, and the same bits as without."""
+    job = blind(jobs, ("tol = 1e-09", "tol = 0.0"), ("max_rounds = 40", "max_rounds = 800"))
+    job.same_secrets = True
+    results = []
+    for kills in (0, 20):
+        assert kill_at_random(job, random.Random(seed), kills) >= kills
+        (model,) = (job.folder / "runs").glob("*/bank/model.json")
+        results.append((job.result(), model.read_text()))
+        shutil.rmtree(job.folder / "runs")
+    assert results[0] == results[1]
 
 
 def test_owners_with_other_rows_refuse_before_anything_is_sent(jobs: JobMaker) -> None:
@@ -142,7 +165,7 @@ def test_owners_with_other_rows_refuse_before_anything_is_sent(jobs: JobMaker) -
     head, first, second, *rest = path.read_text().splitlines()
     path.write_text("\n".join([head, second, first, *rest]) + "\n")
     for name in NAMES:
-        start(job, name)
+        job.start(name)
     assert [job.wait(name) != 0 for name in NAMES] == [True] * 3
     assert "both parties must hold the same rows in the same order" in job.log("bank") + job.log("shop")
 

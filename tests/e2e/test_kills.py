@@ -204,18 +204,19 @@ def test_random_kills_of_protected_runs_change_nothing(jobs: JobMaker, protectio
         assert {len(shares) for shares in made.values()} == {1}
 
 
-def kill_at_random(job: Job, rng: random.Random) -> int:
-    """Train to the end while programs are killed and started again, up to some 20 times; how often."""
+def kill_at_random(job: Job, rng: random.Random, enough: int = 20) -> int:
+    """Train to the end while programs are killed and started again, up to `enough` times or a few more; how often."""
     for name in job.parties:
-        with (job.folder / f"{name}.toml").open("a") as file:  # its last section is [trust]
-            file.write("max_rounds = 0\n")
+        text = (job.folder / f"{name}.toml").read_text()  # its last section is [trust]
+        (job.folder / f"{name}.toml").write_text(text.replace("max_rounds = 0\n", "") + "max_rounds = 0\n")
+    for name in job.everybody:
         job.start(name)
     kills = 0
     while not job.finished("bank"):
         time.sleep(rng.uniform(0.5, 3.0))
-        alive = [name for name in job.parties if job.programs[name].poll() is None]
+        alive = [name for name in job.everybody if job.programs[name].poll() is None]
         victims = alive if rng.random() < 0.2 else [rng.choice(alive)] if alive else []
-        if kills >= 20:
+        if kills >= enough:
             break
         for name in victims:
             job.kill(name)

@@ -10,7 +10,8 @@ from plait.errors import ConfigError
 from tests.e2e.conftest import Job, JobMaker
 from tests.e2e.test_kills import JOURNAL, PARTY, check
 
-LABELS: dict[str, Any] = {"method": 'name = "auto"', "protection": '"labels"', "rows": 1200, "tol": 1e-9}
+ROWS = 1200
+LABELS: dict[str, Any] = {"method": 'name = "auto"', "protection": '"labels"', "rows": ROWS, "tol": 1e-9}
 SUMS: dict[str, Any] = {**LABELS, "protection": '"sums"', "parties": ("bank", "shop", "tele")}
 POINTS = {
     "party, hints journalled but not sent": ("shop", f"{JOURNAL}.append", "after", 1),
@@ -92,6 +93,25 @@ def test_sums_of_two_groups_run_as_six_programs(jobs: JobMaker) -> None:
     run(job)
     assert job.result() == jobs.undisturbed(**six)
     assert "learns sums over b, d and f" in job.log("b")
+
+
+def test_fine_gradients_and_hidden_row_weights_give_the_simulated_bits_too(jobs: JobMaker) -> None:
+    """Beside L1 the last gradients have two ciphertexts; weights that tell the labels stay with the label party."""
+    made = [jobs(**{**LABELS, "tol": 1e-7}, model="weighted = true") for _ in range(2)]
+    for job in made:
+        job.file.write_text(job.file.read_text().replace('"l2", alpha = 1e-3', '"l1", alpha = 3e-3'))
+        head, *rows = (job.folder / "bank.csv").read_text().splitlines()
+        weighted = [f"{row},{2.5 if row.endswith(',1') else 1}" for row in rows]
+        (job.folder / "bank.csv").write_text("\n".join([f"{head},w", *weighted]) + "\n")
+        own = (job.folder / "bank.toml").read_text().replace('label = "y"', 'label = "y"\nweight = "w"')
+        (job.folder / "bank.toml").write_text(own)
+    run(made[0])
+    jobs.simulate(made[1])
+    assert made[0].result() == made[1].result()
+    log = read_log(max(made[0].folder.glob("runs/*/shop/audit.jsonl")))
+    sizes = [entry.facts["bytes"] for entry in log if entry.facts["what"] == "received"]
+    assert sizes[0] < 100 < 10 * 8 * ROWS < sizes[1]  # an offer, and at once an encrypted gradient: no row weights
+    assert 1.9 < sizes[-1] / sizes[1] < 2.1
 
 
 def test_sums_that_would_hide_nothing_are_refused(jobs: JobMaker) -> None:

@@ -183,7 +183,9 @@ def job_of(table: dict[str, Any], where: str) -> Job:
         penalties=penalties,
         loss=loss,
         intercept=model.fit_intercept,
-        method=protected_method(chosen, protection, given["coordinator"].name, parties, policy, run, where),
+        method=protected_method(
+            chosen, protection, given["coordinator"].name, parties, policy, run, model.weighted, where
+        ),
         protection=protection,
         blind=given.get("blind"),
         stopping=stopping,

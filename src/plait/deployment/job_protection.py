@@ -27,9 +27,10 @@ def protected_method(
     parties: tuple[str, ...],
     policy: Policy,
     run: RunOptions,
+    weighted: bool,
     where: str,
 ) -> Method:
-    """The method as it runs under this protection."""
+    """The method as it runs under this protection; `weighted`: whether rows have weights."""
     if protection is None:
         return method
     if policy.private or run.precision != "float64":
@@ -41,7 +42,7 @@ def protected_method(
         if protection.mode == "sums":
             for group in summed_groups(protection, parties):
                 check_outside({name: name for name in group}, label_party)
-        return protected_form(method, protection, parties)
+        return protected_form(method, protection, parties, weighted)
     except SettingError as error:
         raise ConfigError(f"{where}: {error}") from error
 

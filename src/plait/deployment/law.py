@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,12 @@ MOST_RUNS = 16  # runs that one start of a party's program joins
 def training_agreement(job: Job, party: Party, rows: int) -> Agreement:
     """What a party answers in training: at most the job's rounds, vectors of the method's lengths.
 
-    In a protected run the vectors are 64-bit words, except row weights, which are sent as numbers.
+    In a protected run all vectors are 64-bit words.
     """
     rounds = _LONGEST_PASS if job.policy.private else job.stopping.max_rounds
     form = Form(party.method.lengths(rows))
     if party.shield is not None:
-        form = replace(party.shield.form, lengths=frozenset({rows} if job.weighted else ()))
+        form = party.shield.form
     return Agreement("fit", form, job.run.precision, rounds)
 
 

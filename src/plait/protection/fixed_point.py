@@ -157,20 +157,37 @@ def _scale(size: _Size, parameters: Parameters) -> float:
 def encode_gradient(gradient: Array, parameters: Parameters, inward: bool = False) -> tuple[npt.NDArray[np.int64], int]:
     """G (N,) and its exponent, for which G is about g / 2^exponent and ||G||_2 < 2^gamma.
 
-    Where the gradient sums to zero, so does G.  Numbers are rounded to the nearest whole number, which is the same for
-    both labels of a row.  With `inward` they are rounded towards zero: a gradient of a loss with kinks then stays
-    within the slopes that the loss has.
+    Where the gradient sums to zero, so does G.  Numbers are rounded to the nearest whole number, and so by the same
+    amount for both labels of a row: see `encode_weights`.  With `inward` they are rounded towards zero: a gradient of a
+    loss with kinks then stays within the slopes that the loss has.
     """
     norm = float(np.linalg.norm(gradient))
     if gradient.ndim != 1 or not math.isfinite(norm):
         raise InputError("a gradient must be one vector of finite numbers. Found another. End the run.")
     if norm == 0:
         return np.zeros(gradient.size, dtype=np.int64), 0
-    room = 2.0**parameters.gradient_bits - math.sqrt(gradient.size) - 1
-    exponent = math.ceil(math.log2(norm / room))
+    exponent = _exponent(norm, gradient.size, parameters)
     scaled = np.ldexp(gradient, -exponent)
     balanced = _balanced_inward(scaled) if inward else _balanced(scaled, np.rint(scaled))
     return balanced.astype(np.int64), exponent
+
+
+def _exponent(norm: float, size: int, parameters: Parameters) -> int:
+    """The least e for which a vector of this norm over 2^e, rounded, has a norm below 2^gamma."""
+    room = 2.0**parameters.gradient_bits - math.sqrt(size) - 1
+    return math.ceil(math.log2(norm / room))
+
+
+def encode_weights(weights: Array) -> Array:
+    """Row weights (N,) that sum to 1, each rounded so that N times it is a whole multiple of one power of two.
+
+    That power is the largest unit in which a gradient with slopes of at most 1 is ever encoded.  So another label of a
+    row, which changes its slope by a whole number, changes its G by a whole number, and rounding tells nothing of it.
+    Slopes of losses with kinks are rounded towards zero, so there this would be in vain.
+    """
+    summed = weights * weights.size
+    exponent = _exponent(float(np.linalg.norm(summed)), weights.size, COUNTS)
+    return np.ldexp(np.rint(np.ldexp(summed, -exponent)), exponent) / weights.size
 
 
 def _balanced_inward(scaled: Array) -> Array:
@@ -194,8 +211,8 @@ def _balanced_inward(scaled: Array) -> Array:
 def _balanced(scaled: Array, whole: Array) -> Array:
     """The rounded numbers (N,), a few of them changed by one, so that a sum of zero stays zero.
 
-    The numbers with the largest remainder are changed.  Which these are does not depend on a label: where the row's
-    weight is a whole number, a label changes its number by a whole number.
+    The numbers with the largest remainder are changed.  Which these are does not depend on a label, which changes a
+    number by a whole number.
     """
     excess = round(float(whole.sum()))
     if excess == 0 or abs(float(scaled.sum())) >= 0.5:

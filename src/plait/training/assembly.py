@@ -16,6 +16,7 @@ from plait.methods.private.briefing import Briefed, briefing
 from plait.privacy.policy import Policy, Protections
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
+from plait.protection.fixed_point import encode_weights
 from plait.protection.modes import Protection
 from plait.training.blind_shield import BlindPartyShield
 from plait.training.party import Party
@@ -62,8 +63,11 @@ class RunSpec:
 
     @property
     def briefed(self) -> bool:
-        """Whether parties are told something about the rows before round 1."""
-        return self.weighted or self.protections.labels
+        """Whether parties are told something about the rows before round 1.
+
+        In a protected run they are not told the row weights, which may depend on the labels.
+        """
+        return (self.weighted and self.protection is None) or self.protections.labels
 
 
 def assemble_party(
@@ -123,5 +127,7 @@ def assemble_coordinator(
         spec.policy.check_weights(weights)
         labels, softness = spec.policy.protect_labels(labels)
     each = equal_weights(labels.size) if weights is None else weights
+    if spec.protection is not None and weights is not None and spec.protections.loss.smooth:
+        each = encode_weights(weights)
     task = Task(spec.protections.loss, labels, each, spec.parties, spec.fit_intercept, workspace)
     return BriefedTask(task, briefing(weights, softness) if spec.briefed else None)

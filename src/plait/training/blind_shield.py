@@ -100,7 +100,7 @@ class BlindPartyShield(PartyShield):
     @property
     def form(self) -> Form:
         first = words_of(offer_size()) + OWNERS * words_of(ANNOUNCEMENT_BYTES)
-        return Form(words=frozenset({_ASK.size, first, self._gradient_words}))
+        return Form(words=frozenset({_ASK.size, first, *self._gradient_words}))
 
     @property
     def exchanges_before(self) -> int:

@@ -159,7 +159,7 @@ def fit(
             check_blind(_names(read), chosen, penalties, weights is not None, bool(fit_intercept))
             if start is not None:
                 raise SettingError("a run with a blind machine begins at zero. Found start. Leave it out.")
-        method_used = protected_form(choice.method, shield, _names(read))
+        method_used = protected_form(choice.method, shield, _names(read), weights is not None)
     spec = RunSpec(
         penalties,
         method_used,

@@ -25,7 +25,7 @@ from plait.protection.messages import Offer, gradient_size, hints_size, offer_si
 from plait.protection.modes import Protection
 from plait.protection.randomness import KEY_BYTES, derive
 from plait.protection.secure_sums import ANNOUNCEMENT_BYTES, Announcement, MaskingParty, Run, Sign, Verify
-from plait.training.protected import Masker, Opener, from_words, summed_groups, to_words, words_of
+from plait.training.protected import GRADIENTS, Masker, Opener, from_words, summed_groups, to_words, words_of
 
 SIMULATED = Run("simulated", "simulated")
 
@@ -116,11 +116,13 @@ class PartyShield:
     def form(self) -> Form:
         """What may come before round 1 and in every round."""
         keys = {len(self._group) * words_of(ANNOUNCEMENT_BYTES)} if self._sums else set()
-        return Form(words=frozenset({words_of(offer_size()), self._gradient_words, *keys}))
+        return Form(words=frozenset({words_of(offer_size()), *self._gradient_words, *keys}))
 
     @property
-    def _gradient_words(self) -> int:
-        return words_of(gradient_size(*self._columns.shape, self._columns.parameters))
+    def _gradient_words(self) -> set[int]:
+        """How many words a gradient may have."""
+        size = words_of(gradient_size(*self._columns.shape, self._columns.parameters))
+        return {count * size for count in GRADIENTS}
 
     @property
     def exchanges_before(self) -> int:

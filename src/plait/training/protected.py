@@ -38,6 +38,7 @@ from plait.protection.secure_sums import (
 )
 
 _WORD = 8  # bytes
+GRADIENTS = (1, 2)  # encrypted vectors of a message: of a fine gradient two
 
 
 class Sealer:
@@ -49,16 +50,20 @@ class Sealer:
     def seal(self, request: Broadcast, inward: bool) -> tuple[Broadcast, Array | None]:
         """The same request with an encrypted gradient as its vector, and the gradient (N,) that it holds, rounded.
 
+        A fine one is followed by what rounding has left of it, encrypted in the same way under another secret.
         inward: towards zero, for a loss with kinks; see `encode_gradient`.
         """
         if request.vector is None:
             return request, None
         # Of the sum, not the mean: then rounding is the same for both labels of a row, and shows nothing of them.
-        summed = request.vector * self._encryptor.rows
-        whole, exponent = encode_gradient(summed, self._encryptor.parameters, inward)
-        data = self._encryptor.encrypt(whole, exponent, request.round).encode()
-        held = np.ldexp(whole.astype(np.float64), exponent) / self._encryptor.rows
-        return replace(request, vector=to_words(data)), held
+        left = request.vector * self._encryptor.rows
+        held, parts = np.zeros_like(left), []
+        for _ in range(1 + bool(request.fine)):
+            whole, exponent = encode_gradient(left, self._encryptor.parameters, inward)
+            parts.append(self._encryptor.encrypt(whole, exponent, request.round).encode())
+            rounded = np.ldexp(whole.astype(np.float64), exponent)
+            held, left = held + rounded, left - rounded
+        return replace(request, vector=to_words(*parts)), held / self._encryptor.rows
 
 
 class Opener:
@@ -71,11 +76,16 @@ class Opener:
         """The same broadcast with D_m^T g (d,) as its vector; ProtocolError where it cannot be opened."""
         if broadcast.vector is None:
             return broadcast  # a question
-        message = EncryptedGradient.decode(from_words(broadcast.vector, 1)[0])
-        if message.round != broadcast.round:
-            raise ProtocolError(f"the gradient must be of round {broadcast.round}. Found {message.round}. End the run.")
-        gradient = self._decryptor.columns.decode(self._decryptor.decrypt(message), message.exponent)
-        return replace(broadcast, vector=gradient / message.rows)
+        parts = from_words(broadcast.vector, *GRADIENTS)
+        gradient = sum((self._part(data, broadcast.round) for data in parts), start=np.zeros(1))
+        return replace(broadcast, vector=gradient / self._decryptor.columns.shape[0])
+
+    def _part(self, data: bytes, number: int) -> Array:
+        """The product (d,) with one encrypted vector, which must be of this round."""
+        message = EncryptedGradient.decode(data)
+        if message.round != number:
+            raise ProtocolError(f"the gradient must be of round {number}. Found {message.round}. End the run.")
+        return self._decryptor.columns.decode(self._decryptor.decrypt(message), message.exponent)
 
 
 class Masker:
@@ -122,15 +132,17 @@ def masked_form(form: Form) -> Form:
     return Form(words=frozenset(n + WIDE * s for n in form.lengths or {0} for s in scalars), vector=True)
 
 
-def protected_form(method: Method, protection: Protection, names: tuple[str, ...]) -> ProtectedSubspace:
-    """The protected form of a method, or SettingError."""
+def protected_form(
+    method: Method, protection: Protection, names: tuple[str, ...], weighted: bool = False
+) -> ProtectedSubspace:
+    """The protected form of a method, or SettingError; `weighted`: whether rows have weights, which stay hidden."""
     if not isinstance(method, Subspace | Augmented):
         raise SettingError(
             f"protection needs plait.Subspace(), or plait.Augmented() for losses with kinks. Found"
             f" {type(method).__name__}. Use one of these, or no protection."
         )
     if protection.mode == "labels":
-        return ProtectedSubspace(method)
+        return ProtectedSubspace(method, weighted=weighted)
     if protection.mode == "blind":
         return ProtectedSubspace(method, (names,), disguised=True)
     if len(names) < LEAST_GROUP:
@@ -138,7 +150,7 @@ def protected_form(method: Method, protection: Protection, names: tuple[str, ...
             f'protection="sums" needs at least {LEAST_GROUP} parties: of two, each knows the other. Found {len(names)}.'
             ' Use protection="labels".'
         )
-    return ProtectedSubspace(method, summed_groups(protection, names))
+    return ProtectedSubspace(method, summed_groups(protection, names), weighted=weighted)
 
 
 def summed_groups(protection: Protection, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -157,8 +169,8 @@ def to_words(*parts: bytes) -> Array:
     return cast(Array, np.frombuffer(b"".join(filled), dtype="<u8"))
 
 
-def from_words(words: Array, count: int) -> list[bytes]:
-    """The parts that words hold; ProtocolError unless there are so many, and nothing else."""
+def from_words(words: Array, *counts: int) -> list[bytes]:
+    """The parts that words hold; ProtocolError unless their number is one of these, and nothing else is there."""
     parts, at = [], 0
     data = np.ascontiguousarray(words).view(np.uint8)
     while words.dtype == np.uint64 and at < data.size:
@@ -167,6 +179,7 @@ def from_words(words: Array, count: int) -> list[bytes]:
             break
         parts.append(data[at + _WORD : at + _WORD + size].tobytes())
         at += _WORD * words_of(size)
-    if at != data.size or len(parts) != count:
+    if at != data.size or len(parts) not in counts:
+        count = " or ".join(map(str, counts))
         raise ProtocolError(f"a protected message must state the sizes of its {count} parts. It does not. End the run.")
     return parts

@@ -102,6 +102,14 @@ def test_all_but_two_parties_and_the_coordinator_learn_nothing_and_all_but_one_l
     np.testing.assert_array_equal(everyone, to_fixed(data["b"], 4))
 
 
+def test_masks_need_the_private_key_of_one_of_the_two() -> None:
+    parties = meeting(["a", "b", "c"])
+    secrets = {(m, k): secret for m, party in parties.items() for k, secret in party._shared.items()}
+    assert all(secrets[m, k] == secrets[k, m] for m, k in secrets)
+    assert len(set(secrets.values())) == 3
+    assert not {bytes(32), *(party.public_key for party in parties.values())} & set(secrets.values())
+
+
 def test_masks_differ_in_every_exchange_thing_and_run() -> None:
     zero = np.zeros(100)
     one, other = meeting(["a", "b"])["a"], meeting(["a", "b"], Run("credit", "2026-02"))["a"]

@@ -16,6 +16,7 @@ from plait.data.parts import read_parts
 from plait.errors import PrivacyError, ProtocolError, SettingError
 from plait.messages import Broadcast, Share, Transport
 from plait.privacy.policy import Policy
+from plait.problem.features import Features
 from plait.problem.losses import Loss
 from plait.protection.leverage import label_exposure, leverages
 from plait.protection.modes import Protection
@@ -84,8 +85,8 @@ def test_penalties_with_kinks_reach_the_plain_objective(mode: str, penalty: plai
     # The columns are rounded to 2^-22 of their norms, and the model is proved to be the best one for these.
     assert pooled_objective(found, x, y, penalty) == pytest.approx(plain.objective, rel=1e-9)
     assert found.objective == pytest.approx(plain.objective, rel=1e-6)
-    # Slopes are rounded to 2^-28, and kinks notice.  Beside bounds that are open above a proof allows no rounding.
-    assert not plain.certified or found.gap < 1e-6 or penalty == plait.NonNegative()
+    # Beside bounds that are open above and no other penalty, slopes of rounding alone decide whether there is a proof.
+    assert found.certified or penalty == plait.NonNegative()
 
 
 class Wiretap:
@@ -110,7 +111,9 @@ class Wiretap:
         return shares
 
 
-def tapped(x: Any, y: np.ndarray, mode: str, loss: Loss | None = None, rounds: int = 6) -> Wiretap:
+def tapped(
+    x: Any, y: np.ndarray, mode: str, loss: Loss | None = None, rounds: int = 6, weights: np.ndarray | None = None
+) -> Wiretap:
     tap, parts = Wiretap(), read_parts(thirds(x))
     loss = plait.Logistic() if loss is None else loss
     names, policy, shield = tuple(part.name for part in parts), Policy.of(None), Protection.of(mode)
@@ -122,7 +125,7 @@ def tapped(x: Any, y: np.ndarray, mode: str, loss: Loss | None = None, rounds: i
     spec = RunSpec(penalties, method, stopping, False, policy.protections(names, loss), policy, protection=shield)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
-        Session(spec, parts, loss.labels(y), tap=tap).train()
+        Session(spec, parts, loss.labels(y), weights, tap=tap).train()
     return tap
 
 
@@ -150,7 +153,9 @@ def test_what_a_party_receives_is_noise_and_what_the_coordinator_receives_is_noi
     assert not looks_random(labels.up[0]["a"].vector)  # type: ignore[arg-type]
 
 
-def opened(x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch, mode: str) -> list[np.ndarray]:
+def opened(
+    x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch, mode: str, weights: np.ndarray | None = None
+) -> list[np.ndarray]:
     """All that parties compute with: scalars and D^T g of every round; and what they send, where it is not masked."""
     seen: list[np.ndarray] = []
     honest = Opener.open
@@ -161,7 +166,7 @@ def opened(x: np.ndarray, y: np.ndarray, loss: Loss, monkey: pytest.MonkeyPatch,
         return plain
 
     monkey.setattr(Opener, "open", noted)
-    tap = tapped(x, y, mode, loss, rounds=3)  # later steps are of the size of rounding
+    tap = tapped(x, y, mode, loss, rounds=3, weights=weights)  # later steps are of the size of rounding
     monkey.undo()
     if mode == "sums":
         return seen
@@ -179,9 +184,12 @@ def test_labels_that_differ_with_the_same_moments_give_the_same_run(monkeypatch:
     four = np.repeat([1.0, 1.0, -1.0, -1.0], quarter)
     y, swapped = np.concatenate([four, y]), np.concatenate([-four, y])
     np.testing.assert_array_equal(x.T @ y, x.T @ swapped)
-    runs = [opened(x, labels, plait.Logistic(), monkeypatch, mode) for labels in (y, swapped)]
-    for one, other in zip(*runs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    rng = np.random.default_rng(6)
+    weights = np.concatenate([np.tile(rng.random(quarter), 4), rng.random(ROWS)])  # of these four the same
+    for each in (None, weights / weights.sum()):
+        runs = [opened(x, labels, plait.Logistic(), monkeypatch, mode, each) for labels in (y, swapped)]
+        for one, other in zip(*runs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
     hinge = [opened(x, labels, plait.SquaredHinge(), monkeypatch, mode) for labels in (y, swapped)]
     assert max(np.abs(one - other).max() for one, other in zip(*hinge, strict=True)) > 1e-3
 
@@ -190,8 +198,8 @@ def test_a_party_with_the_whole_transcript_reads_labels_no_better_than_the_lever
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(3)
-    x, y = rng.standard_normal((ROWS, 60)), np.where(rng.random(ROWS) < 0.5, 1.0, -1.0)
-    parts = {"a": x[:, :30], "b": x[:, 30:]}
+    x, y = rng.standard_normal((ROWS, 120)), np.where(rng.random(ROWS) < 0.5, 1.0, -1.0)
+    parts = {"a": x[:, :60], "b": x[:, 60:]}
     seen: list[np.ndarray] = []
     honest = Opener.open
 
@@ -298,6 +306,13 @@ def test_messages_of_another_round_or_form_are_refused() -> None:
     sealed = shield.seal({"a": Broadcast(3, np.ones(ROWS))}, inward=False)[0]["a"]
     assert sealed.vector is not None
     np.testing.assert_allclose(party.open(agreed, sealed).vector, x.sum(axis=0), atol=1e-2)  # type: ignore[arg-type]
+    fine, held = shield.seal({"a": Broadcast(3, np.full(ROWS, np.pi), fine=True)}, inward=False)
+    assert held is not None
+    np.testing.assert_allclose(held, np.pi, rtol=2e-14)
+    table = party.features(Features(x)).matrix
+    np.testing.assert_allclose(party.open(agreed, fine["a"]).vector, table.T @ held, rtol=0, atol=1e-11)  # type: ignore[arg-type]
+    coarse = shield.seal({"a": Broadcast(3, np.full(ROWS, np.pi))}, inward=False)[1]
+    assert np.abs(coarse - np.pi).max() > 1e-9  # type: ignore[operator]
     for bad in (
         Broadcast(4, sealed.vector),
         Broadcast(3, np.ones(ROWS)),
@@ -306,6 +321,22 @@ def test_messages_of_another_round_or_form_are_refused() -> None:
     ):
         with pytest.raises(ProtocolError):
             party.open(agreed, bad)
+
+
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+def test_row_weights_which_may_tell_the_labels_are_told_to_nobody(mode: str) -> None:
+    """With class_weight="balanced" a row's weight is its label."""
+    x, y, _ = data()
+    y[: ROWS // 3] = 1.0
+    balanced = np.where(y > 0, 1 / np.count_nonzero(y > 0), 1 / np.count_nonzero(y < 0))
+    tap = tapped(x, y, mode, weights=balanced / balanced.sum())
+    for requests in tap.down:
+        for request in requests.values():
+            assert request.vector is None or looks_random(request.vector[20:])
+    found = plait.fit(thirds(x), y, penalty=plait.L2(1e-2), sample_weight=balanced, protection=mode, stopping=STRICT)
+    pooled = LogisticRegression(C=1 / (1e-2 * ROWS), class_weight="balanced", tol=1e-12, max_iter=1000).fit(x, y)
+    np.testing.assert_allclose(np.concatenate(list(found.weights.values())), pooled.coef_[0], atol=1e-6)
+    assert found.certified
 
 
 @pytest.mark.parametrize("mode", ["labels", "sums"])

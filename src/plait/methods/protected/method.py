@@ -6,9 +6,12 @@ broadcast; `plait.training.protected` stands between them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from plait._types import Array
+from plait.messages import Broadcast
 from plait.methods.base import Block, CoordinatorSide, Method, PartySide, Task
 from plait.methods.protected.outlook import Outlook, moved
 from plait.methods.protected.party import ProtectedParty
@@ -21,6 +24,8 @@ from plait.methods.subspace.questions import Spans, Trial
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
+_FINE = 1e-4  # of the objective: once a round gains no more than this, slopes at kinks and walls must be exact
+
 
 @dataclass(frozen=True)
 class ProtectedSubspace(Method):
@@ -28,11 +33,13 @@ class ProtectedSubspace(Method):
 
     groups      parties whose shares the coordinator sees only as a sum; none where it sees every share
     disguised   whether it sees rows under random signs, so that their mean tells nothing
+    weighted    whether rows have weights: parties do not know them, for they may tell the labels
     """
 
     inner: Subspace | Augmented
     groups: Groups = ()
     disguised: bool = False
+    weighted: bool = False
     precisions: ClassVar[tuple[str, ...]] = ("float64",)
 
     def check(self, loss: Loss, penalties: Mapping[str, Penalty]) -> None:
@@ -42,7 +49,7 @@ class ProtectedSubspace(Method):
         return self.inner.exchanges(rounds, rows)
 
     def party_side(self, block: Block) -> PartySide:
-        party = ProtectedParty(block, centred=not self.disguised)
+        party = ProtectedParty(block, centred=not self.disguised, weighted=self.weighted)
         return SummedParty(party) if self.groups else party
 
     def coordinator_side(self, task: Task) -> CoordinatorSide:
@@ -69,4 +76,11 @@ class ProtectedCoordinator(SubspaceCoordinator):
 
     def _moved(self, state: SubspaceState, spans: Spans, best: Trial) -> SubspaceState:
         after = super()._moved(state, spans, best)
-        return replace(after, moves=moved(self.task, state.moves, state.z, after.z))
+        kinked = any(span.kinks for span in spans.spans)
+        return replace(after, moves=moved(self.task, state.moves, state.z, after.z), kinked=kinked)
+
+    def _messages(self, state: SubspaceState, *given: Any, **more: Any) -> dict[str, Broadcast]:
+        """The messages, with fine gradients where a coarse one could no longer prove anything."""
+        fall = state.bounds.falls[-1] if state.bounds.falls else np.inf
+        fine = state.kinked and fall <= _FINE * state.bounds.scale(state.measured.objective)
+        return {name: replace(says, fine=fine) for name, says in super()._messages(state, *given, **more).items()}

@@ -32,16 +32,16 @@ _UNSEEN = 0.1  # of a move's square: what the own columns never see of it, as th
 class ProtectedParty(SubspaceParty):
     """The subspace method's party where the gradient is hidden."""
 
-    def __init__(self, block: Block, centred: bool = True) -> None:
-        """Scores under random signs are not `centred`."""
-        super().__init__(block, GuessingAim(block, centred))
+    def __init__(self, block: Block, centred: bool = True, weighted: bool = False) -> None:
+        """Scores under random signs are not `centred`; rows may be `weighted` in a way that the party does not know."""
+        super().__init__(block, GuessingAim(block, centred, weighted))
 
 
 class GuessingAim(Aim):
     """Aims by a guess of the scores, and by what the own columns see of how they moved."""
 
-    def __init__(self, block: Block, centred: bool = True) -> None:
-        self.hidden = HiddenGradient(block, centred)
+    def __init__(self, block: Block, centred: bool = True, weighted: bool = False) -> None:
+        self.hidden = HiddenGradient(block, centred, weighted)
         super().__init__(block, self.hidden)
         self.others_kept = min(self.others_kept, moves_kept(block.features.rows))
 

@@ -7,7 +7,10 @@ The gradient also showed the curvature of the loss at every row, and how the oth
 from a few numbers that the coordinator sends with every gradient.  `plait.methods.protected.party` makes the guess.
 """
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 
 from plait._types import Array
 from plait.errors import ProtocolError
@@ -26,11 +29,17 @@ class HiddenGradient:
 
     outlook = Outlook.size
 
-    def __init__(self, block: Block, centred: bool = True) -> None:
-        """Scores under random signs are not `centred`: their mean is 0 whatever they are."""
+    def __init__(self, block: Block, centred: bool = True, weighted: bool = False) -> None:
+        """Scores under random signs are not `centred`: their mean is 0 whatever they are.
+
+        Where rows are `weighted`, the party does not know how, and counts them alike.
+        """
         self.block = block
         self._centred = centred
-        self._sizes = np.sqrt(block.features.weighted_column_squares(block.weights))
+        if weighted:  # weights sum to 1, so that no weighted mean of a column exceeds its largest number
+            self._sizes = _largest(block.features.matrix)
+        else:
+            self._sizes = np.sqrt(block.features.weighted_column_squares(block.weights))
 
     @property
     def shows_moves(self) -> bool:
@@ -38,7 +47,7 @@ class HiddenGradient:
         return self.block.loss.smooth and self.block.penalty.smooth
 
     def check(self, vector: Array, first: Array | None, step: float | None) -> None:
-        """|D_j^T g| is at most the loss's steepest slope times the weighted norm of the column."""
+        """|D_j^T g| is at most the loss's steepest slope times the size of the column."""
         steepest = self.block.loss.slope()
         if steepest is not None and (np.abs(vector) > (1 + _ROUNDING) * steepest * self._sizes).any():
             raise ProtocolError(
@@ -81,6 +90,12 @@ class HiddenGradient:
 
     def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
         return np.zeros_like(own)  # D^T g does not show it; a party guesses it with its curvature
+
+
+def _largest(matrix: Any) -> Array:
+    """The largest absolute number (d,) of each column, dense or sparse."""
+    ends = [matrix.max(axis=0), -matrix.min(axis=0)]
+    return np.asarray(np.maximum(*[end.toarray().ravel() if sp.issparse(end) else end for end in ends]))
 
 
 def spread(away: Array) -> float:

@@ -52,6 +52,8 @@ class SubspaceState:
     """A round under way: parties are being asked about a step."""
     moves: Array = field(default_factory=lambda: np.empty((0, 0)))
     """Where gradients are hidden: the last moves of all scores, (k, N)."""
+    kinked: bool = False
+    """Where gradients are hidden: whether a party's penalty has kinks or walls."""
     free: tuple[bool, ...] = ()
     """Which groups have no penalty."""
     free_width: float = 0.0

@@ -44,7 +44,8 @@ def three(jobs: JobMaker, protection: str = '"plain"', more: str = REPORT, patie
         write(job.folder / f"{name}-new.csv", header, [lines[TRAINED + i] for i in rng.permutation(NEW)])
         path = job.folder / f"{name}.toml"
         text = path.read_text().replace("[data]\n", f'[data]\nscore = "{name}-new.csv"\n')
-        path.write_text(text + "score_decimals = 9\n")  # the last section is [trust]
+        # The last section is [trust].  The new rows use up the minute of a party; its pair belongs to the same batch.
+        path.write_text(text + f"score_decimals = 9\nmax_queries = {NEW}\n")
     return job
 
 

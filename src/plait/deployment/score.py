@@ -171,7 +171,13 @@ def _parts(
         mine = party.name == prediction.file.name
         joined = None if common is None else tuple(ids) if mine else common.ids
         scorer = Scorer(
-            prediction.job, party, prediction.run, prediction.key, prediction.rows_of(party, rows), common=joined
+            prediction.job,
+            party,
+            prediction.run,
+            prediction.key,
+            prediction.rows_of(party, rows),
+            common=joined,
+            begun=bool(prediction.job.pair_of),
         )
         say_remarks(scorer, party.name, prediction.progress)
         try:

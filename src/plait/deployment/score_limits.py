@@ -38,12 +38,14 @@ class ScoreLimits:
     batch : bool, default=False
         Whether this is one batch, which the party's owner has started: when its first query fits into the minute, the
         others do, too, and use up the minute.  Limits per id and per run hold for every row of it.
+    begun : bool, default=False
+        Whether the first query of this batch has fitted already, by another model.
     """
 
-    def __init__(self, path: Path, trust: TrustOptions, batch: bool = False) -> None:
+    def __init__(self, path: Path, trust: TrustOptions, batch: bool = False, begun: bool = False) -> None:
         self._path = path
         self._trust = trust
-        self._batch, self._begun = batch, False
+        self._batch, self.begun = batch, begun
         self._lock = threading.Lock()
         mark(path)  # for the owner alone, and what SQLite puts beside it as well
         try:
@@ -55,8 +57,8 @@ class ScoreLimits:
             raise self._unusable(error) from error
 
     @classmethod
-    def of(cls, file: PartyFile, batch: bool = False) -> "ScoreLimits":
-        return cls(file.path(f"{file.name}.scores.sqlite"), file.trust, batch)
+    def of(cls, file: PartyFile, batch: bool = False, begun: bool = False) -> "ScoreLimits":
+        return cls(file.path(f"{file.name}.scores.sqlite"), file.trust, batch, begun)
 
     def take(self, run: str, *queries: Sequence[str]) -> list[NDArray[np.bool_] | None]:
         """For each query which of its ids may be scored now; None when there have been too many in this minute.
@@ -118,7 +120,7 @@ class ScoreLimits:
         row = store.execute("select left_over, seen from minute").fetchone()
         left, seen = row if row else (float(most), now)
         left = min(float(most), left + max(0.0, now - seen) * most / 60)
-        fits = self._begun or count <= left
-        self._begun = self._batch and fits
+        fits = self.begun or count <= left
+        self.begun = self._batch and fits
         store.execute("insert or replace into minute values (1, ?, ?)", (max(0.0, left - count) if fits else left, now))
         return fits

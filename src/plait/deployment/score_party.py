@@ -80,8 +80,9 @@ class _PartySide:
             self._masks.join(welcome.key)
         key = welcome.alignment if self._purpose == SERVE else f"{welcome.run} {welcome.key}"
         if key not in self._opened:
+            begun = any(isinstance(each, Scorer) and each.begun for each in self._opened.values())
             self.close()
-            self._opened[key] = self._open(welcome)
+            self._opened[key] = self._open(welcome, begun)
             self._progress.say(
                 f"{self._file.name}: {self._opened[key].count} rows of {self._rows} ready, model of run {welcome.run}"
             )
@@ -90,11 +91,13 @@ class _PartySide:
             self._progress.event(PHASE, {"phase": "serving", "run": welcome.run})
         return self._opened[key]
 
-    def _open(self, welcome: Welcome) -> Scorer | Scorers:
+    def _open(self, welcome: Welcome, begun: bool) -> Scorer | Scorers:
         common = None if self._alignment is None else self._alignment.order(welcome.alignment).ids
 
         def scorer(run: str) -> Scorer:
-            made = Scorer(self._job, self._file, run, welcome.key, self._rows, self._purpose, common, self._masks)
+            made = Scorer(
+                self._job, self._file, run, welcome.key, self._rows, self._purpose, common, self._masks, begun
+            )
             say_remarks(made, self._file.name, self._progress)
             return made
 

@@ -59,6 +59,8 @@ class Scorer(AnswersNothing):
         The ids of the rows that all parties hold, where they were joined privately: no other row is scored.
     masks : ScoreMasks, default=None
         What masks the parts before they are sent; None where the job masks nothing.
+    begun : bool, default=False
+        Whether this goes on with a batch that another model has begun.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Scorer(AnswersNothing):
         purpose: str = PREDICT,
         common: Sequence[str] | None = None,
         masks: ScoreMasks | None = None,
+        begun: bool = False,
     ) -> None:
         self._masks = masks
         self.agreement = SERVICE if purpose == SERVE else PREDICTION
@@ -91,7 +94,7 @@ class Scorer(AnswersNothing):
         shows_mean = job.scoring.missing == "mean" and not self._private
         self._mean = round(mean, file.trust.score_decimals) if shows_mean else 0.0
         self._ids = keyed_digest(self.rows.ids, bytes.fromhex(key))
-        self._limits = ScoreLimits.of(file, batch=purpose == PREDICT)
+        self._limits = ScoreLimits.of(file, purpose == PREDICT, begun)
         folder.lock()  # one process writes here: a second one would break the sealed log
         try:
             self._audit = AuditLog(folder.path / "audit.jsonl")
@@ -121,6 +124,11 @@ class Scorer(AnswersNothing):
     def rows(self) -> Rows:
         """The rows that can be scored."""
         return self._parts.rows
+
+    @property
+    def begun(self) -> bool:
+        """Whether the first query of this batch has fitted into its minute."""
+        return self._limits.begun
 
     @property
     def remarks(self) -> tuple[str, ...]:

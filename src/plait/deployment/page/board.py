@@ -75,7 +75,8 @@ class Board:
         """The path of report.html, once there is one."""
         self._lock = threading.Lock()
         self._peers = {name: _Peer(name) for name in viewer.others}
-        self._look: Look = list
+        self._newest: Look = list
+        self._before: dict[str, PeerStanding] = {}
         self._phase, self._phase_since = "starting", _now()
         self._alignment: dict[str, Any] = {}
         self._gauges = RunGauges()
@@ -120,7 +121,13 @@ class Board:
                 self._warnings.append(line)
 
     def peers(self, look: Look) -> None:
-        self._look = look
+        self._before = {standing.name: standing for standing in self._look()}
+        self._newest = look
+
+    def _look(self) -> list[PeerStanding]:
+        """How every party stands now, or stood at the end of the last part of the program that it took part in."""
+        now = {standing.name: standing for standing in self._newest()}
+        return list({**self._before, **now}.values())
 
     def begin(self, facts: RunFacts) -> None:
         with self._lock:

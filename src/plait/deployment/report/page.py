@@ -49,7 +49,7 @@ def write_report(
         guarantee=protected(job),
         spent=_spent(file),
         revealed=revealed(job, file.name, taken, rows) if rows else [],
-        metered=[f"{line[:1].upper()}{line[1:]}." for line in noted(folder.path / "audit.jsonl")],
+        metered=_metered(folder.path, "" if coordinates else f"{file.name} "),
         traffic=_traffic(folder.path),
         convergence=convergence(rounds),
         ending=details.get("reason", ""),
@@ -58,6 +58,12 @@ def write_report(
     path = folder.path / "report.html"
     write_atomically(path, page.encode())
     return path
+
+
+def _metered(folder: Path, who: str) -> list[str]:
+    """What was counted, in sentences; a party's own log leaves out who it is."""
+    lines = (f"{who}{line}." for line in noted(folder / "audit.jsonl"))
+    return [f"{line[:1].upper()}{line[1:]}" for line in lines]
 
 
 def _cards(details: dict[str, Any], rounds: list[dict[str, Any]], taken: int) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ def vector_slices(rows: int) -> tuple[slice, ...]:
 def by_parts(work: Callable[[slice], T], rows: int) -> list[T]:
     """What `work` gives for every part of vectors of one number per row, in order; parts are worked on side by side."""
     parts = vector_slices(rows)
-    return side_by_side(work, parts)
+    return [work(parts[0])] if len(parts) == 1 else side_by_side(work, parts)
 
 
 def vector_by_parts(part: Callable[[slice], Array], rows: int, workspace: Workspace = IN_MEMORY) -> Array:
@@ -141,7 +141,7 @@ def as_float64(matrix: Any, rows: slice) -> Array:
 
 def elsewhere(matrix: Any) -> bool:
     """Whether a matrix is not in this process's memory."""
-    return isinstance(matrix, BlockedMatrix)
+    return not isinstance(matrix, np.ndarray) and isinstance(matrix, BlockedMatrix)
 
 
 def forward(blocks: Blocks, vectors: Sequence[Array], x: Array) -> Array:

@@ -18,6 +18,7 @@ import scipy.linalg
 
 from plait._replace import replace
 from plait._types import Array
+from plait.methods.subspace.sparse_step import solved, sparse_minimum
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
 from plait.problem.prox_newton import CompositeProblem, Quadratic
@@ -204,6 +205,8 @@ def _exact(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
     if rule.ridge:
         q = q.copy()
         q.flat[:: len(q) + 1] += rule.ridge
+    if rule.l1 > 0 and not rule.bounded:
+        return sparse_minimum(rule.l1, q, linear, start)
     y = settle(rule, q, linear, start)
     return descend(rule, q, linear, swept(rule, q, linear, start)) if y is None else y
 
@@ -224,7 +227,7 @@ def settle(rule: Separable, q: Array, linear: Array, start: Array) -> Array | No
         free = np.flatnonzero(~rest)
         if free.size:
             rhs = linear[free] - rule.l1 * sign[free]
-            y[free] = _solve(q[free[:, None], free], rhs - q[free] @ y if rule.bounded else rhs)
+            y[free] = solved(q[free[:, None], free], rhs - q[free] @ y if rule.bounded else rhs)
     return None
 
 
@@ -254,7 +257,7 @@ def descend(rule: Separable, q: Array, linear: Array, start: Array) -> Array:
         slope = q @ y - linear
         on = np.flatnonzero(free)
         if on.size:
-            move = -_solve(q[np.ix_(on, on)], slope[on] + rule.l1 * sign[on])
+            move = -solved(q[np.ix_(on, on)], slope[on] + rule.l1 * sign[on])
             length, first = _to_next_kink(rule.only(on), y[on], sign[on], move)
             y[on] += length * move
             if first.size:
@@ -306,13 +309,6 @@ def _entering(rule: Separable, y: Array, slope: Array, free: Mask) -> tuple[Arra
     stuck = inward & (((y >= rule.high) & (away >= 0)) | ((y <= rule.low) & (away <= 0)))
     blocked = np.where(inward, free | stuck, blocked)
     return np.where(blocked, 0.0, np.maximum(drive, 0.0)), sign
-
-
-def _solve(matrix: Array, rhs: Array) -> Array:
-    factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1)
-    if info != 0:
-        return np.asarray(np.linalg.lstsq(matrix, rhs, rcond=1e-12)[0])
-    return np.asarray(scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0])
 
 
 def _general(penalty: Penalty, q: Array, linear: Array, start: Array) -> Array:

@@ -40,10 +40,12 @@ class Kinks:
     target: float
 
     @staticmethod
-    def at(a: Array, unit: Array, s: Array, mu: Array, target: float) -> "Kinks":
+    def at(a: float | Array, unit: Array, s: Array, mu: Array, target: float) -> "Kinks":
         """On the central path where the slopes are s (d,), inside:  p l_p = q l_q = mu (d,)."""
-        pairs = np.array([a + s, a - s])
-        return Kinks(np.vstack([mu / pairs, pairs]), unit, target)
+        points = np.empty((4, s.size))
+        points[2], points[3] = a + s, a - s
+        np.divide(mu, points[2:], out=points[:2])
+        return Kinks(points, unit, target)
 
     @cached_property
     def gaps(self) -> Array:
@@ -77,7 +79,10 @@ class Kinks:
         return Kinks(self.points + part * change, self.unit, self.target)
 
     def aimed(self, target: float) -> "Kinks":
-        return Kinks(self.points, self.unit, target)
+        found = Kinks(self.points, self.unit, target)
+        if "gaps" in self.__dict__:
+            found.__dict__["gaps"] = self.gaps  # they do not depend on the target
+        return found
 
     def room(self, change: Array) -> Array:
         """How much of the change keeps the points above 0, (d,)."""
@@ -127,4 +132,4 @@ class Walls:
 
 def until_zero(points: Array, change: Array) -> Array:
     """The largest t (d,) for which  points + t change >= 0  in each column; points (k, d) are above 0."""
-    return np.asarray(1 / np.maximum(-(change / points).min(axis=0), _TINY))
+    return np.asarray(1 / np.maximum(-np.minimum.reduce(change / points), _TINY))

@@ -6,7 +6,7 @@ minimise over c   sum_i w_i loss((z + P^T c)_i; y_i) + r^T c + c^T K c / 2
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from plait._replace import replace
 from plait._types import Array
@@ -51,7 +51,7 @@ class SpanObjective:
         return SpanObjective(task, valley.basis, r, k + valley.ridge, valley.ridge)
 
     def penalty(self, c: Array) -> float:
-        return float(self.r @ c) + float(c @ (self.k @ c)) / 2
+        return float(c @ (self.r + (self.k @ c) / 2))
 
     def sloped(self, valley: Valley) -> Valley:
         """With slopes and a Hessian where one is missing."""
@@ -66,16 +66,17 @@ class SpanObjective:
         assert valley.slopes is not None
         return np.asarray(valley.slopes + self.r + self.k @ valley.at)
 
-    def step(self, valley: Valley) -> Array:
-        """The Newton step (k,)."""
+    def newton_step(self, valley: Valley) -> tuple[Array, Array]:
+        """The gradient (k,) and the Newton step (k,)."""
         assert valley.hessian is not None
-        return _free_step(self.gradient(valley), valley.hessian + self.k)
+        gradient = self.gradient(valley)
+        return gradient, _free_step(gradient, valley.hessian + self.k)
 
     def bent(self, valley: Valley) -> tuple[Array, float]:
         """The Newton step (k,), and by how much the loss's parabola bends along it: infinitely where it is unknown."""
         if valley.slopes is None or valley.hessian is None:
             return np.zeros_like(valley.at), np.inf
-        step = self.step(valley)
+        _, step = self.newton_step(valley)
         return step, float(step @ (valley.hessian @ step)) / 2
 
 
@@ -93,7 +94,7 @@ def newton(
     for _ in range(_STEPS if model.r.size else 0):
         fresh |= valley.hessian is None
         valley = model.sloped(valley)
-        gradient, step = model.gradient(valley), model.step(valley)
+        gradient, step = model.newton_step(valley)
         fall = -float(gradient @ step)
         if not fresh and fall > _SLOW * promised:
             valley, promised = replace(valley, hessian=None), np.inf  # it is that of another place
@@ -126,12 +127,12 @@ def _free_step(gradient: Array, hessian: Array) -> Array:
     """The Newton step, in coordinates in which every vector has the same size."""
     if not gradient.size:  # every vector was rounding
         return gradient
-    size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
-    scale = np.where(size > 0, size, 1.0)
+    size = hessian.diagonal()
+    scale = np.sqrt(np.where(size > 0, size, 1.0))
     scaled = hessian / (scale[:, None] * scale)
-    factor, info = scipy.linalg.lapack.dpotrf(scaled, lower=1)
-    if info == 0 and scipy.linalg.lapack.dpocon(factor, float(np.abs(scaled).sum(axis=0).max()), uplo="L")[0] > _WELL:
-        return np.asarray(-scipy.linalg.lapack.dpotrs(factor, gradient / scale, lower=1)[0] / scale)
+    factor, info = dpotrf(scaled, lower=1, clean=0)
+    if info == 0 and dpocon(factor, float(np.add.reduce(np.abs(scaled)).max()), uplo="L")[0] > _WELL:
+        return np.asarray(dpotrs(factor, gradient / -scale, lower=1)[0] / scale)
     values, vectors = np.linalg.eigh(scaled)
     slopes = vectors.T @ (gradient / scale)
     # Directions without curvature are left alone rather than followed to infinity.

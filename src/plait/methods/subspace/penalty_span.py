@@ -90,15 +90,15 @@ class Rounding:
             parts = [np.minimum(part, most) for part in parts]
         cones = [cone.stepped(change, part) for cone, change, part in zip(self.cones, changes, parts, strict=True)]
         count = sum(part.size for part in parts)
-        taken = sum(float(part.sum()) for part in parts) / count
-        left = sum(float((cone.gaps / cone.unit).sum()) for cone in cones) / count
+        taken = sum(float(np.add.reduce(part)) for part in parts) / count
+        left = sum(float(np.add.reduce(cone.gaps / cone.unit)) for cone in cones) / count
         target = max(max(_LESS, (1 - taken) ** 2) * left, _LEAST_ROUNDED)
         return Rounding(tuple(cone.aimed(target) for cone in cones), self.wider, taken, self.together)
 
     @property
     def left(self) -> float:
         """By how much the penalty may still fall along the span, with the loss's slopes where they are; roughly."""
-        return sum(float(cone.gaps.sum()) for cone in self.cones) / max(self.part, _LEAST_PART)
+        return sum(float(np.add.reduce(cone.gaps)) for cone in self.cones) / max(self.part, _LEAST_PART)
 
 
 def started(penalty: Penalty, basis: Basis, pull: Array, together: bool, wider: float = 1.0) -> Rounding:
@@ -115,10 +115,11 @@ def started(penalty: Penalty, basis: Basis, pull: Array, together: bool, wider: 
         norms = _norms_at(penalty.grouped.weight, penalty.grouped.member, y, left, reach)
         cones.append(norms)
         left = left - norms.s
-    steep = float((np.abs(force) / basis.sizes).max(initial=0.0)) * basis.sizes + penalty.l1
-    for wall, side in zip(penalty.bounds(d), (1.0, -1.0), strict=True):
-        if np.isfinite(wall).any():
-            cones.append(_walls_at(wall, side, y, left, np.maximum(steep, _LEAST_PRESS), reach))
+    if penalty.feasible is not None:
+        steep = float((np.abs(force) / basis.sizes).max(initial=0.0)) * basis.sizes + penalty.l1
+        for wall, side in zip(penalty.bounds(d), (1.0, -1.0), strict=True):
+            if np.isfinite(wall).any():
+                cones.append(_walls_at(wall, side, y, left, np.maximum(steep, _LEAST_PRESS), reach))
     if np.isfinite(penalty.norm_bound):
         reached = float(np.linalg.norm(reach)) / np.sqrt(d)
         cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), _LEAST_PRESS), reached))
@@ -129,8 +130,10 @@ def _kinks_at(l1: float, y: Array, left: Array, reach: Array) -> tuple[Kinks, Ar
     """Kinks of single weights at y, and their slopes (d,): of those at rest, what is left (d,) to hold."""
     n = np.abs(y)
     near = np.maximum(reach, _CLOSEST * n)
-    s = np.where(n > 0, np.sign(y) * _rounded_slope(l1, n, 2 * _ROUNDED * l1 * near), _held(left, np.abs(left), l1))
-    return Kinks.at(np.full(y.size, l1), l1 * near, s, 2 * _ROUNDED * l1 * near, _ROUNDED), s
+    unit = l1 * near
+    mu = 2 * _ROUNDED * unit
+    s = np.where(n > 0, np.sign(y) * _rounded_slope(l1, n, mu), _held(left, np.abs(left), l1))
+    return Kinks.at(l1, unit, s, mu, _ROUNDED), s
 
 
 def _norms_at(a: Array, member: npt.NDArray[np.intp], y: Array, left: Array, reach: Array) -> Norms:
@@ -177,7 +180,7 @@ def modelled(penalty: Penalty, basis: Basis, u: Array, rounding: Rounding) -> Mo
     x, rows, away, both = basis.x, basis.rows, basis.x - u, basis.x + u
     bends = [cone.bend for cone in rounding.cones]
     h = bends[0].h if len(bends) == 1 else sum(bend.h for bend in bends)
-    weight = sum((bend.weight for bend in bends), start=penalty.ridge)
+    weight = sum((bend.weight for bend in bends[1:]), start=bends[0].weight + penalty.ridge)
     k, slope, turned = (rows * weight) @ rows.T, h + weight * x, weight * both
     for bend in bends:
         if isinstance(bend, RoundBend):
@@ -226,7 +229,8 @@ def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
 
 def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Rounding) -> tuple[Answer, Rounding]:
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
-    end, u = landed(penalty, basis, c), basis.point(c)
+    end = landed(penalty, basis, c)
+    u = end.point if penalty.feasible is None else basis.point(c)
     wider, rounding = rounding.wider, rounding.answered(u)
     left = rounding.left
     if rounding.part < _BLOCKED:
@@ -234,7 +238,8 @@ def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Roun
         if far > _FURTHER * wider:
             rounding = started(penalty, basis, pull, rounding.together, min(far, _WIDER * wider))
     model = modelled(penalty, basis, u, rounding)
-    return Answer(end.fraction, end.scale, penalty.value(end.point), left, model), rounding
+    value = penalty.value(end.point)
+    return Answer(end.fraction, end.scale, value, left, model), rounding
 
 
 __all__ = ["Basis", "Rounding", "answer", "described", "landed"]

@@ -9,6 +9,7 @@ objective never grows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,9 @@ class Span:
     @property
     def whole(self) -> Array:
         """The coefficients of the group's own point y."""
-        return np.append(np.zeros(len(self.images) - 1), 1.0)
+        c = np.zeros(len(self.images))
+        c[-1] = 1.0
+        return c
 
     def moved(self, c: Array, scale: float = 1.0) -> Array:
         """By how much the group's scores change, (N,)."""
@@ -166,17 +169,24 @@ class Spans:
 
     def _taken(self, found: Minimum) -> Trial:
         """The minimum itself, where every penalty is a parabola."""
-        *c, b = np.split(found.coefficients, np.cumsum([len(s.images) for s in self.spans]))
+        *c, b = self._parts(found.coefficients)
         constant = sum(s.model.constant for s in self.spans)
         return Trial(c, [1.0] * len(c), float(b.sum()), found.value + constant, np.nan, found.scores, found.known)
 
+    def _parts(self, c: Array) -> list[Array]:
+        """Coefficients (K,) group by group, and that of the constant, if there is one."""
+        each = len(self.spans[0].images)
+        ends = range(0, each * len(self.spans) + 1, each)
+        return [*(c[a:b] for a, b in pairwise(ends)), c[ends[-1] :]]
+
     def _asking(self, found: Array) -> "Spans":
         """The step, of coefficients (K,), as it is asked about."""
-        *parts, b = np.split(found, np.cumsum([len(s.images) for s in self.spans]))
+        *parts, b = self._parts(found)
         spans = []
         for span, c in zip(self.spans, parts, strict=True):
             if span.kinks and abs(c[-1] - 1) <= _WHOLE:
-                c = np.append(c[:-1], 1.0)
+                c = c.copy()
+                c[-1] = 1.0
             spans.append(replace(span, asked=c))
         return replace(self, spans=tuple(spans), asked_intercept=float(b.sum()))
 

@@ -64,6 +64,20 @@ def need_no_link(folder: Path) -> None:
         )
 
 
+def need_own_file(path: Path, *beginnings: str) -> None:
+    """Raise StorageError where something is there that does not begin as plait's own files do: it is the user's."""
+    own = not path.exists()
+    if path.is_file():
+        with path.open("rb") as file:
+            found = file.read(max(map(len, beginnings)))
+        own = not found or found.startswith(tuple(each.encode() for each in beginnings))
+    if not own:
+        raise StorageError(
+            f"{path} must be a new file, or one that this command wrote before. Found another. It was left as it is. "
+            "Choose another name, or move it away."
+        )
+
+
 def private_opener(name: str, flags: int) -> int:
     """For `open`: a new file is for the owner alone; OSError for a link, a pipe and other things that are no file."""
     descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, FILE_MODE)

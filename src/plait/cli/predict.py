@@ -25,7 +25,7 @@ from plait.cli.options import (
 )
 from plait.cli.watching import watcher
 from plait.deployment.alignment_folder import SCORING
-from plait.deployment.joint_scores import JointScores
+from plait.deployment.joint_scores import JointScores, need_replaceable
 from plait.deployment.local_data import load_labels
 from plait.deployment.report.evidence import evidence_on_new_rows
 from plait.deployment.report.page import write_report
@@ -76,6 +76,8 @@ def predict(
             program.job, program.file, program.dial(), rows, PREDICT, watcher(log), consent_to_join(program, yes)
         )
         return
+    if out is not None:
+        need_replaceable(out)
     scores = _scores(program, rows, run, log, yes, refresh, ids)
     path = out or scores.folder / "scores.csv"
     scores.write(path, expit(scores.values) if program.job.loss.classifies else None, decimals)

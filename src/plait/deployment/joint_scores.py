@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from plait._files import write_atomically
+from plait._files import need_own_file, write_atomically
 from plait._types import Array
 from plait.deployment.common_rows import lacking
 from plait.deployment.job_file import Job
@@ -18,6 +18,13 @@ from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Share
 
 _SHOWN = 5  # ids in an error: enough to find the cause
+_HEADINGS = (["id", "score", "probability", "missing", "policy"], ["id", "score", "missing", "policy"])
+"""Of a file of scores, with probabilities and without."""
+
+
+def need_replaceable(path: Path) -> None:
+    """Raise StorageError where a file is there that holds no scores of an earlier prediction."""
+    need_own_file(path, *(",".join(heading) for heading in _HEADINGS))
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class JointScores:
         """A CSV file, rounded where that is wanted: exact scores tell more about the columns than a decision needs."""
         text = io.StringIO()
         out = csv.writer(text)
-        out.writerow(["id", "score", *(["probability"] if probabilities is not None else []), "missing", "policy"])
+        out.writerow(_HEADINGS[probabilities is None])
         columns = [self.values] if probabilities is None else [self.values, probabilities]
         for i, name in enumerate(self.ids):
             cells = [_shown(float(column[i]), decimals) for column in columns]

@@ -313,7 +313,11 @@ def test_messages_of_another_round_or_form_are_refused() -> None:
     np.testing.assert_allclose(party.open(agreed, fine["a"]).vector, table.T @ held, rtol=0, atol=1e-11)  # type: ignore[arg-type]
     coarse = shield.seal({"a": Broadcast(3, np.full(ROWS, np.pi))}, inward=False)[1]
     assert np.abs(coarse - np.pi).max() > 1e-9  # type: ignore[operator]
+    later = shield.seal({"a": Broadcast(4, np.ones(ROWS))}, inward=False)[0]["a"].vector
+    assert later is not None
     for bad in (
+        Broadcast(3, np.concatenate([sealed.vector, later])),
+        Broadcast(3, np.concatenate([sealed.vector] * 3)),
         Broadcast(4, sealed.vector),
         Broadcast(3, np.ones(ROWS)),
         Broadcast(3, sealed.vector[:-1]),

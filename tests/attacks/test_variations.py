@@ -197,6 +197,25 @@ def test_attack_10_a_party_with_a_budget_is_in_no_run_that_guarantees_it_nothing
         assert policy_at(job, shop).ledger is not None, "without the check it would take part"
 
 
+def test_attack_10_a_budget_that_is_taken_out_of_the_file_is_still_in_the_ledger(jobs: JobMaker) -> None:
+    """What was promised to the people of a table does not end with a line of a file."""
+    _, files, _ = trained(jobs, PRIVATE)
+    folder = files["shop"].folder
+    job = without_privacy(folder / "job.toml")
+    for name in ("bank", "shop"):
+        path = folder / f"{name}.toml"
+        path.write_text(path.read_text().replace(BUDGET, ""))
+    bank, shop = (read_party(folder / "job.toml", name) for name in ("bank", "shop"))
+    assert shop.privacy.epsilon is None
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        coordinate(job, bank, [bank, shop], None, Silent())
+    policy_at(job, bank)  # whose people were promised nothing
+    policy_at(job, replace(shop, privacy=replace(shop.privacy, table="suppliers")))
+    forgets = Mutation("forgets", "privacy.ledger.known_tables:Tables.keeps", lambda f: lambda *a: False, lambda: False)
+    with forgets.applied():
+        policy_at(job, shop)
+
+
 def test_attack_10_a_protected_party_without_a_budget_takes_no_part(jobs: JobMaker) -> None:
     made = jobs(**{**PLAIN, "more": '[privacy.parties]\nshop = { name = "recommended", epsilon = 2.0 }\n'})
     with pytest.raises(ConfigError, match="will spend"):

@@ -8,6 +8,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.budget import Budget, Unlimited
+from plait.privacy.ledger.known_tables import LABEL_HOLDER
 from plait.privacy.ledger.people import People
 from plait.privacy.ledger.release_gate import LedgerFolder
 from plait.privacy.mechanisms.base import Mechanism
@@ -37,8 +38,9 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
             found = "with noise that guarantees nothing" if noisy else "without [privacy]"
             raise PrivacyError(
                 f"{file.name}.toml sets a budget, and so {file.name!r} takes part only in runs that protect it. "
-                f"Found a job {found} for {file.name!r}. Ask for one, or take the budget out of the file."
+                f"Found a job {found} for {file.name!r}. Ask for one with a guarantee."
             )
+        _need_no_promise(job, file)
         return replace(job.policy, ledger=_ledgers(file, Unlimited())) if noisy else job.policy
     if options.epsilon is None:
         raise ConfigError(
@@ -51,6 +53,19 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
     if file.name in job.parties:
         policy.need_adjacency(mechanism_of(job, file.name))
     return policy
+
+
+def _need_no_promise(job: Job, file: PartyFile) -> None:
+    """PrivacyError where a run would show data that the party's ledger keeps a budget for."""
+    names = [file.name, *([LABEL_HOLDER] if file.name == job.coordinator.name else [])]
+    ledgers = _ledgers(file, Unlimited())
+    if any(ledgers.keeps(name) for name in names):
+        raise PrivacyError(
+            f"{ledgers.root} keeps a budget of {file.name!r} for the people in table {ledgers.table!r}, and so it "
+            f"takes part only in runs that protect it. Found no budget in {file.name}.toml, and a job without "
+            f"[privacy] for {file.name!r}. Set privacy.epsilon again and ask for such a job. For other people, name "
+            "their table: privacy.table."
+        )
 
 
 def _ledgers(file: PartyFile, budget: Budget | Unlimited) -> LedgerFolder:

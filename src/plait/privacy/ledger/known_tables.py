@@ -44,10 +44,14 @@ class Tables:
             if (table, LABEL_HOLDER) not in known:
                 self._chain.append(entries, "table", _first(table, [LABEL_HOLDER]))
 
+    def keeps(self, table: str, party: str) -> bool:
+        """Whether there is an account of this party and table."""
+        with self._chain.locked() as entries:
+            return (table, party) in _accounts(entries)
+
     def need_none(self, table: str, parties: Sequence[str]) -> None:
         """PrivacyError where one of these parties, which a run does not protect, has an account of this table."""
-        with self._chain.locked() as entries:
-            found = [name for name in parties if (table, name) in _accounts(entries)]
+        found = [name for name in parties if self.keeps(table, name)]
         if found:
             raise PrivacyError(
                 f"{self.root} keeps a budget for the rows of {found[0]!r} in table {table!r}, and so it takes part "

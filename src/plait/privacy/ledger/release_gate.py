@@ -130,6 +130,10 @@ class LedgerFolder:
         if isinstance(self.budget, Budget) and parties:
             self._tables.need_none(self.table, parties)
 
+    def keeps(self, party: str) -> bool:
+        """Whether the folder has an account of this party and table; it is not made by the question."""
+        return Path(self.root).exists() and self._tables.keeps(self.table, party)
+
     def open(self, party: str, because: str) -> None:
         """The owner opens the account of a party and this table; the folder's register records it and why."""
         self._tables.open(self.table, party, because)

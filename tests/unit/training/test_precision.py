@@ -80,7 +80,8 @@ def test_rounding_is_never_taken_for_a_way_down(case: str) -> None:
         scores = sum(p @ w for p, w in zip(parts, fit.weights, strict=True)) + fit.intercept
         reached[precision] = float(np.mean(loss.value(scores, loss.labels(y)))) + sum(map(penalty.value, fit.weights))
         assert fit.objective == pytest.approx(reached[precision], rel=1e-6 if case == "hinge" else 2e-7)
-        assert fit.rounds <= (16 if precision == "float64" else 30)
+        # A short run goes on where its last measurement contradicts its end, and with kinks that is the rule.
+        assert fit.rounds <= (16 if precision == "float64" else 40 if case == "hinge" else 30)
     assert reached["int16"] == pytest.approx(reached["float64"], rel=1e-6)
 
 

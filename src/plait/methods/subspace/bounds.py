@@ -27,7 +27,7 @@ _ROUNDED_OFF = 2 * float(np.finfo(np.float64).eps)  # of a slope times its label
 _STUCK, _WAIT = 1e-12, 5
 """Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
 Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
-_STUCK_ROUNDED = 1e-6  # of the objective: three such rounds end a run in short numbers, whose slopes prove no more
+_STUCK_ROUNDED = 1e-6  # of the objective: after three such rounds a run in short numbers is closed and measured
 _LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
 
 
@@ -91,3 +91,12 @@ class Bounds:
         recent = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
         left = min(objective - self.supposed if convex else hoped, hoped if stuck else np.inf)
         return max(left, recent, 0.0) / scale
+
+    def measured_rounded(self, objective: float, hidden: float) -> float:
+        """The same for the last measurement of a kinked loss in short numbers: rounding hides more there.
+
+        It is the largest change of the last rounds, up or down, or what the measurement brought to light; relative.
+        Infinite where there were too few rounds.
+        """
+        changed = max(map(abs, self.falls)) if len(self.falls) >= _LOOK_BACK else np.inf
+        return max(changed, hidden) / self.scale(objective)

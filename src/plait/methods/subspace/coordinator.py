@@ -264,14 +264,19 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
         said = {name: Description.unpack(s.scalars, 0) for name, s in shares.items()}
-        bounds = self._bounded(state, said)
-        state = replace(self._corrected(state, shares), bounds=bounds)
-        return completed(self.task, self.judge, state, self._at(state.z), said)
+        corrected = replace(self._corrected(state, shares), bounds=self._bounded(state, said))
+        final = completed(self.task, self.judge, corrected, self._at(corrected.z), said)
+        if not state.coarse or self.judge is self.task:
+            return final
+        hidden = abs(self.judge.mean_loss(corrected.z) - self.judge.mean_loss(state.z))
+        return replace(final, estimate=state.bounds.measured_rounded(final.objective, hidden))
 
     def reopened(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         state = self._corrected(state, shares)
         none = (np.empty(0),) * len(self.groups)
-        return replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0))
+        # What rounding hid is known now: only rounds after this show whether the run has arrived.
+        bounds = replace(state.bounds, falls=()) if state.coarse and self.judge is not self.task else state.bounds
+        return replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0), bounds=bounds)
 
     def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         """With what the parties found missing in the coordinator's scores."""

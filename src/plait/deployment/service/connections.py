@@ -20,7 +20,8 @@ from plait.deployment.service.serve_options import ServeOptions
 from plait.errors import ConfigError
 
 _LONGEST_HEAD = 10.0  # seconds for the head of a request, however slowly it comes
-_MOST_CONNECTIONS = 512  # at once, of all clients: files that a process may open are 1024 on many machines
+_MOST_CONNECTIONS = 512  # at once, of all clients, while some rest
+_MOST_BUSY = 800  # while none rests: files that a process may open are 1024 on many machines
 _LONGEST_UNREAD = 60.0  # seconds that an answer may wait for a client that does not read: as long as for a body
 _KEEP_ALIVE = 30  # seconds that a connection may rest between two requests
 _LARGEST_HEAD = 1 << 14  # bytes of a head: far more than a token and a few headers
@@ -40,8 +41,9 @@ class GuardedConnection(H11Protocol):
         super().connection_made(transport)
         self._head, self._unread = _Timer(transport.abort), _Timer(transport.abort)
         if len(self.connections) > _MOST_CONNECTIONS:
-            crowded_out = next(iter(self.resting), self)
-            crowded_out.transport.abort()
+            crowded_out = next(iter(self.resting), self if len(self.connections) > _MOST_BUSY else None)
+            if crowded_out is not None:
+                crowded_out.transport.abort()
         if not transport.is_closing():
             self._head.start(_LONGEST_HEAD)
             self._settle()

@@ -94,6 +94,7 @@ class Wiretap:
 
     def __init__(self) -> None:
         self.before: list[Mapping[str, Share]] = []
+        self.told: list[Mapping[str, Broadcast]] = []
         self.down: list[Mapping[str, Broadcast]] = []
         self.up: list[Mapping[str, Share]] = []
 
@@ -105,6 +106,7 @@ class Wiretap:
         shares = self._inner.exchange(requests)
         if next(iter(requests.values())).round == 0:
             self.before.append(shares)
+            self.told.append(requests)
             return shares
         self.down.append(requests)
         self.up.append(shares)
@@ -334,6 +336,8 @@ def test_row_weights_which_may_tell_the_labels_are_told_to_nobody(mode: str) -> 
     y[: ROWS // 3] = 1.0
     balanced = np.where(y > 0, 1 / np.count_nonzero(y > 0), 1 / np.count_nonzero(y < 0))
     tap = tapped(x, y, mode, weights=balanced / balanced.sum())
+    told = [request.vector for requests in tap.told for request in requests.values()]
+    assert all(vector is not None and vector.dtype == np.uint64 for vector in told)  # offers and keys, no weights
     for requests in tap.down:
         for request in requests.values():
             assert request.vector is None or looks_random(request.vector[20:])

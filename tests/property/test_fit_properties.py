@@ -1,6 +1,7 @@
 """What must not change the model: how columns are split, their order, their form, and the unit of the labels."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,4 +62,6 @@ def test_sparse_and_dense_columns_give_the_same_run(seed: int) -> None:
         stopping=STOPPING,
         fit_intercept=False,
     )
-    np.testing.assert_allclose(np.concatenate(sparse.weights), np.concatenate(dense.weights), atol=1e-8)
+    # Sums are rounded otherwise, so a run may end a round earlier: the tolerance of the objective is what both keep.
+    assert sparse.objective == pytest.approx(dense.objective, rel=2e-9)
+    np.testing.assert_allclose(np.concatenate(sparse.weights), np.concatenate(dense.weights), atol=1e-6)

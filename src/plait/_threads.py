@@ -90,9 +90,9 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def in_order(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """What `work` gives for every item, in their order; one item more than there are cores is under way at a time."""
+    """What `work` gives for every item, in their order; two items more than there are cores are under way at a time."""
     waiting: deque[Future[T]] = deque()
-    pool, most = _helpers(), _cores() + 1
+    pool, most = _helpers(), _cores() + 2
     try:
         for item in items:
             waiting.append(pool.submit(work, item))

@@ -15,6 +15,7 @@ from plait.errors import InputError
 
 _PIECE_BYTES = 4 << 20  # 4 MiB: thousands of rows, and a few pieces at a time need little memory
 _LONGEST_ROW = 64 << 20  # bytes: a longer row is a quote that nobody closed
+_TAIL_BYTES = 64 << 10  # at the end of a piece: where most tables have the end of a row
 _LIKE_ASCII = ("utf-8", "utf-8-sig", "ascii")
 _NEWLINE, _RETURN = 10, 13  # the bytes that end a row
 
@@ -132,7 +133,7 @@ def _utf8(file: FileIO, encoding: str) -> Callable[[int], bytes]:
     if encoding.lower() in _LIKE_ASCII:
         if file.read(3) != codecs.BOM_UTF8:
             file.seek(0)
-        return file.read
+        return lambda size: _rows_up_to(file, size)
     decoder = codecs.getincrementaldecoder(encoding)()
 
     def read(size: int) -> bytes:
@@ -142,6 +143,13 @@ def _utf8(file: FileIO, encoding: str) -> Callable[[int], bytes]:
         return decoder.decode(b"", final=True).encode()
 
     return read
+
+
+def _rows_up_to(file: FileIO, size: int) -> bytes:
+    """Up to so many bytes, without the beginning of a row at their end where that is short: it need not be moved."""
+    tail = os.pread(file.fileno(), _TAIL_BYTES, max(0, file.tell() + size - _TAIL_BYTES))
+    end = tail.rfind(b"\n") + 1
+    return file.read(size - len(tail) + end if size > len(tail) == _TAIL_BYTES and end else size)
 
 
 def _check_length(path: Path, rest: bytes) -> None:

@@ -10,7 +10,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from plait.errors import InputError
 MISSING = frozenset({"", "na", "nan", "null", "none", "n/a"})
 _MISSING_WRITTEN = [form(word) for word in sorted(MISSING) for form in (str.lower, str.upper, str.title)] + ["NaN"]
 _EXACT_ROWS = 10_000  # rows that are Python texts at a time: some MB
+_ARROW_BLOCK = 256 << 10  # bytes that pyarrow converts at a time: 256 kB and their numbers fit in a core's own cache
 _GUESS_ROWS = 1_000  # rows that show what a column holds
 
 
@@ -78,12 +79,12 @@ class CsvSource:
 
     def _fast(self, piece: Piece, kinds: Kinds) -> Batch | None:
         """The piece's columns, whole; None where it takes a closer look."""
-        if not piece.regular or piece.gaps or self.form.thousands:
+        if not piece.regular or self.form.thousands:
             return None
         try:
             import pyarrow
         except ImportError:
-            return _by_numpy(piece, self.columns, kinds, self.form)
+            return None if piece.gaps else _by_numpy(piece, self.columns, kinds, self.form)
         try:
             return _by_arrow(piece, self.columns, kinds, self.form)
         except pyarrow.ArrowInvalid:
@@ -105,30 +106,54 @@ class CsvSource:
             done += len(block)
 
 
-def _by_arrow(piece: Piece, columns: tuple[str, ...], kinds: Kinds, form: CsvFormat) -> Batch:
+def _by_arrow(piece: Piece, columns: tuple[str, ...], kinds: Kinds, form: CsvFormat) -> Batch | None:
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
 
     from plait.data.arrow_columns import from_arrow
 
-    types = {"number": pa.float64(), "category": pa.dictionary(pa.int32(), pa.utf8()), "text": pa.large_utf8()}
-    table = arrow_csv.read_csv(
-        pa.BufferReader(piece.data),
-        arrow_csv.ReadOptions(use_threads=False, block_size=len(piece.data) + 1, column_names=list(columns)),
+    try:
+        table = _arrow_table(piece.data, columns, kinds, form, _ARROW_BLOCK)
+    except pa.ArrowInvalid:
+        if not piece.quoted:
+            raise
+        table = _arrow_table(piece.data, columns, kinds, form, len(piece.data) + 1)
+    # For an empty line pyarrow makes a row of nothing: a column of numbers without a gap shows that there is none.
+    whole = any(kind == "number" and not table.column(name).null_count for name, kind in kinds.items())
+    if not whole and piece.gaps:
+        return None
+    return from_arrow(table, kinds, "", 0)
+
+
+def _arrow_table(data: bytes, columns: tuple[str, ...], kinds: Kinds, form: CsvFormat, block: int) -> Any:
+    """A piece by pyarrow.  A block that ends at a newline within quotes is refused, so one block is the last try."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.read_csv(
+        pa.BufferReader(data),
+        arrow_csv.ReadOptions(use_threads=False, block_size=block, column_names=columns),
         arrow_csv.ParseOptions(
             delimiter=form.separator,
             quote_char=form.quote,
-            newlines_in_values=piece.quoted,
+            newlines_in_values=block > len(data),  # looks at everything twice
             ignore_empty_lines=False,
         ),
-        arrow_csv.ConvertOptions(
-            column_types={name: types[kind] for name, kind in kinds.items()},
-            include_columns=list(kinds) or [columns[0]],
-            null_values=_MISSING_WRITTEN,
-            decimal_point=form.decimal,
-        ),
+        _conversion(columns, tuple(kinds.items()), form.decimal),
     )
-    return from_arrow(table.combine_chunks(), kinds, "", 0)
+
+
+@lru_cache(maxsize=16)  # tables that are read at the same time
+def _conversion(columns: tuple[str, ...], kinds: tuple[tuple[str, Kind], ...], decimal: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    types = {"number": pa.float64(), "category": pa.dictionary(pa.int32(), pa.utf8()), "text": pa.large_utf8()}
+    return arrow_csv.ConvertOptions(
+        column_types={name: types[kind] for name, kind in kinds},
+        include_columns=[name for name, _ in kinds] or [columns[0]],
+        null_values=_MISSING_WRITTEN,
+        decimal_point=decimal,
+    )
 
 
 def _by_numpy(piece: Piece, columns: tuple[str, ...], kinds: Kinds, form: CsvFormat) -> Batch | None:

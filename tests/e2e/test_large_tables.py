@@ -24,15 +24,15 @@ MANY = 800_000  # rows: 50 columns of float64 take 320 MB, more than a third of 
 
 
 def start(job: Job, name: str, **limits: int) -> subprocess.Popen[bytes]:
-    """The program of a party with limits that the kernel enforces, such as DATA=900_000_000."""
+    """The program of a party with limits that the kernel enforces, such as DATA=900_000_000.
 
-    def limit() -> None:
-        for kind, most in limits.items():
-            resource.setrlimit(getattr(resource, f"RLIMIT_{kind}"), (most, most))
-
+    They are set from outside: `preexec_fn` would fork a test process that has threads of gRPC.
+    """
     env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with (job.folder / f"{name}.log").open("ab") as log:
-        job.programs[name] = subprocess.Popen(job.command(name), stdout=log, stderr=log, env=env, preexec_fn=limit)
+        job.programs[name] = subprocess.Popen(job.command(name), stdout=log, stderr=log, env=env)
+    for kind, most in limits.items():
+        resource.prlimit(job.programs[name].pid, getattr(resource, f"RLIMIT_{kind}"), (most, most))
     return job.programs[name]
 
 

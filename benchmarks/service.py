@@ -26,6 +26,8 @@ import numpy as np
 from benchmarks.environment import environment
 
 ROWS, NEW = 2000, 5000
+_PAUSE = 0.02  # seconds that a client waits after anything but an answer
+_HEAD = b"POST /scores HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 _UNLIMITED = "max_queries = 0\nmax_scores = 0\nscores_per_id = 0\n"
 _JOB = """format = 1
 name = "load"
@@ -138,45 +140,79 @@ def _certificates(folder: Path, env: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", code, str(folder)], env=env, check=True)
 
 
-async def _client(port: int, number: int, until: float, load: Load) -> None:
+class _Client(asyncio.Protocol):
     """One client: a request after another, on one connection as long as the service keeps it."""
-    reader: asyncio.StreamReader | None = None
-    writer: asyncio.StreamWriter | None = None
-    turn = number
-    while time.perf_counter() < until:
-        turn = (turn + 61) % NEW
-        body = json.dumps({"ids": [f"r{ROWS + turn}"]}).encode()
-        head = f"POST /scores HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: "
-        began = time.perf_counter()
+
+    def __init__(self, port: int, number: int, until: float, load: Load) -> None:
+        self._port, self._turn, self._until, self._load = port, number, until, load
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._answered, self._heard, self._began = True, b"", 0.0
+        self.done: asyncio.Future[None] = self._loop.create_future()
+
+    def begin(self) -> None:
+        """Ask once more, unless the time is over."""
+        self._began = time.perf_counter()
+        if self._began >= self._until:
+            self.done.set_result(None)
+            if self._transport is not None:
+                self._transport.close()
+        elif self._transport is None or self._transport.is_closing():
+            self._connecting = self._loop.create_task(self._connect())
+        else:
+            self._ask()
+
+    async def _connect(self) -> None:
         try:
-            if reader is None or writer is None:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(head.encode() + str(len(body)).encode() + b"\r\n\r\n" + body)
-            status, keeps = await _answer(reader)
-            load.add(status, time.perf_counter() - began)
-            if not keeps:
-                writer.close()
-                reader = writer = None
-            if status != 200:
-                await asyncio.sleep(0.02)
-        except (OSError, asyncio.IncompleteReadError):
-            load.broken += 1
-            reader = writer = None
-            await asyncio.sleep(0.02)
-    if writer is not None:
-        writer.close()
+            await self._loop.create_connection(lambda: self, "127.0.0.1", self._port)
+        except OSError:
+            self._broken()
+        else:
+            self._ask()
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport, self._heard = transport, b""
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    length = re.search(rb"content-length: (\d+)", head)
-    await reader.readexactly(int(length[1]) if length else 0)
-    return int(head.split()[1]), head.startswith(b"http/1.1") and b"connection: close" not in head
+    def _ask(self) -> None:
+        assert self._transport is not None
+        self._turn, self._answered = (self._turn + 61) % NEW, False
+        body = b'{"ids": ["r%d"]}' % (ROWS + self._turn)
+        self._transport.write(_HEAD % (self._port, len(body)) + body)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard += data
+        head, end, body = self._heard.partition(b"\r\n\r\n")
+        if not end or self._answered:
+            return
+        head = head.lower()
+        if len(body) < int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0):
+            return
+        status, self._heard, self._answered = int(head[9:12]), b"", True
+        self._load.add(status, time.perf_counter() - self._began)
+        if not head.startswith(b"http/1.1") or b"connection: close" in head:
+            assert self._transport is not None
+            self._transport.close()
+            self._transport = None
+        self._loop.call_later(_PAUSE, self.begin) if status != 200 else self.begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._answered:
+            self._answered = True
+            self._broken()
+
+    def _broken(self) -> None:
+        self._load.broken += 1
+        self._transport = None
+        self._loop.call_later(_PAUSE, self.begin)
 
 
 async def _press(port: int, clients: int, seconds: float) -> tuple[Load, float]:
     load, began = Load(), time.perf_counter()
-    await asyncio.gather(*(_client(port, i, began + seconds, load) for i in range(clients)))
+    pressing = [_Client(port, i, began + seconds, load) for i in range(clients)]
+    for client in pressing:
+        client.begin()
+    await asyncio.gather(*(client.done for client in pressing))
     return load, time.perf_counter() - began
 
 

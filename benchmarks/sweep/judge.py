@@ -12,6 +12,8 @@ CERTIFIED = 1e-8  # a reference known less well than this judges nothing
 WITHIN = 1e-6  # the distance from the optimum that is asked for, relative
 _FEASIBLE = 1e-9  # how far outside its constraints a model may be by rounding, relative to its weights
 _CLEAR = 1e-5  # how far from its kink a weight or slope must be, relative, for the support to be unique
+_NOISE = 1e-6  # of scores and labels: weights that all add less to scores are a reference's rounding of zero
+_ROUNDING = 1e-15  # of the loss before training: no objective is known better, in plait or here
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def judge(case: Any, problem: Problem, known: Reference, answer: Answer) -> Verd
     gap = float((true - known.value) / known.scale) if np.isfinite(true) else np.inf
     misreported = float((answer.objective - true) / known.scale)
     violation = problem.violation(answer.x)
-    allowed = known.relative + 1e-12  # the reference's own error, and rounding
+    start = problem.loss_at(np.zeros(problem.y.size))
+    allowed = known.relative + 1e-12 + _ROUNDING * abs(start) / known.scale  # the reference's own error, and rounding
     reached = gap <= case.tol + allowed and violation <= _FEASIBLE and misreported >= -case.tol - allowed
     said = None if answer.gap is None else answer.gap * abs(answer.objective) / known.scale
     understated = said is not None and bool(answer.certified) and gap > 1.001 * said + allowed
@@ -107,7 +110,9 @@ def support(problem: Problem, known: Reference) -> tuple[Array, Array]:
     unit = np.sqrt(w @ problem.table**2)
     size = np.abs(known.x) * unit
     l1 = np.concatenate([np.full(p.shape[1], t.l1) for t, p in zip(problem.terms, problem.parts, strict=True)])
-    largest = max(float(size.max(initial=0.0)), 1e-300)
+    # Where the optimum has no weights those of a reference are what its solver left of zero.
+    scores = np.abs(np.append(problem.table @ known.x + known.b, problem.y))
+    largest = max(float(size.max(initial=0.0)), _NOISE * float(scores.max()), 1e-300)
     alive = (l1 > 0) & (size > _CLEAR * largest)
     dead = (l1 > 0) & (size <= 1e-3 * _CLEAR * largest) & (pull < (1 - _CLEAR) * l1)
     return alive, alive | dead

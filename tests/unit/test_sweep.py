@@ -185,6 +185,16 @@ def test_one_weight_too_many_is_not_the_support(solved: tuple[Case, Problem, Ref
     assert found.nonzeros == found.best_nonzeros + 1
 
 
+def test_what_a_solver_leaves_of_weights_that_are_all_zero_is_no_support(
+    solved: tuple[Case, Problem, Reference],
+) -> None:
+    case, p, known = solved
+    strong = replace(p, terms=tuple(replace(t, l1=1e3) for t in p.terms))
+    rest = replace(reference(strong), x=1e-12 * np.sign(known.x))
+    none = np.zeros(known.x.size)
+    assert judge(case, strong, rest, answer(rest, none, strong.objective(none, rest.b))).support is not False
+
+
 def test_repeated_columns_have_no_support_to_judge() -> None:
     p = problem("same columns", "logistic", "l1(1e-3)", 3, "contiguous", False, 0)
     known = reference(p)

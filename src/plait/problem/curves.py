@@ -1,6 +1,7 @@
 """Curves of scores against classes: ROC, precision and recall, calibration, lift; and the spread of scores."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.problem.metrics import cumulative
@@ -27,6 +28,13 @@ def calibration(probability: Array, positive: Array) -> tuple[Array, Array]:
     return np.array([probability[g].mean() for g in groups]), np.array([positive[g].mean() for g in groups])
 
 
+def reach(values: Array, labels: Array) -> tuple[Array, Array]:
+    """The part of the rows with the highest values, and the mean label of these rows (K,)."""
+    order = np.argsort(-values, kind="stable")
+    taken = np.arange(1, values.size + 1)
+    return taken / values.size, np.cumsum(labels[order]) / taken
+
+
 def lift(scores: Array, positive: Array) -> tuple[Array, Array]:
     """The part of the rows with the highest scores, and how many times more positives it has than all rows (K,)."""
     hits, misses = cumulative(scores, positive)
@@ -34,7 +42,7 @@ def lift(scores: Array, positive: Array) -> tuple[Array, Array]:
     return taken / scores.size, hits[1:] / taken / positive.mean()
 
 
-def spread(values: Array, groups: tuple[Array, ...]) -> tuple[Array, list[Array]]:
+def spread(values: Array, groups: tuple[NDArray[np.bool_], ...]) -> tuple[Array, list[Array]]:
     """The edges (25,) of bars over all values, and for each group (a mask) the part of it in each bar (24,)."""
     low, high = np.quantile(values, [0.001, 0.999])
     edges = np.linspace(low, high if high > low else low + 1.0, _BARS + 1)

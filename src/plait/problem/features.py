@@ -167,7 +167,7 @@ class Features:
     def weighted_column_squares(self, weights: Array | None) -> Array:
         """The diagonal of D^T diag(weights) D, (d,)."""
         if self._dense and weights is not None:
-            return np.asarray(weights @ np.square(self.matrix))
+            return row_blocks.dense_column_squares(self.matrix, weights)
         return self._summed(row_blocks.column_squares, () if weights is None else (weights,))
 
     @property

@@ -1,11 +1,11 @@
 """How good scores are: log loss, AUC, KS, precision, lift and calibration for classes; RMSE, MAE and R2 for numbers."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from plait._types import Array
 from plait.errors import InputError
-from plait.problem.losses import Loss
+from plait.problem.losses import Loss, Pinball, Poisson
 
 _BINS = 10  # of predicted probabilities, for the calibration error: the usual number
 _TOP = 0.1  # of the rows, those with the highest scores, for the lift: the usual tenth
@@ -14,27 +14,35 @@ _TOP = 0.1  # of the rows, those with the highest scores, for the lift: the usua
 def metrics(loss: Loss, scores: Array, labels: Array) -> dict[str, float]:
     """All that makes sense for this loss; labels (N,) in the loss's own form, -1/+1 for classes."""
     found = {"mean loss": float(loss.value(scores, labels).mean())}
-    return found | (of_classes(scores, labels) if loss.classifies else of_numbers(scores, labels))
+    if loss.classifies:
+        return found | of_classes(scores, labels, loss.gives_odds)
+    predicted = loss.predicted(scores)
+    if isinstance(loss, Poisson):
+        found["mean deviance"] = float(2 * np.mean(xlogy(labels, labels) - labels * scores - labels + predicted))
+    if isinstance(loss, Pinball):
+        found["labels below"] = float(np.mean(labels <= predicted))
+    return found | of_numbers(predicted, labels)
 
 
-def of_classes(scores: Array, labels: Array) -> dict[str, float]:
-    """Labels -1/+1; probabilities are the logistic function of the scores."""
+def of_classes(scores: Array, labels: Array, odds: bool = True) -> dict[str, float]:
+    """Labels -1/+1; with `odds` the logistic function of a score is a probability, which is measured, too."""
     positive = (labels > 0).astype(np.float64)
     if positive.all() or not positive.any():
         raise InputError("labels must hold both classes. Found only one. Evaluate on more rows.")
-    probability = expit(scores)
     hits, misses = cumulative(scores, positive)
     true, false = hits / hits[-1], misses / misses[-1]
     top = np.argsort(-scores, kind="stable")[: max(1, round(_TOP * scores.size))]
-    return {
-        "log loss": float(np.logaddexp(0.0, -labels * scores).mean()),
+    ranked = {
         "AUC": float(np.diff(false) @ (true[1:] + true[:-1])) / 2,
         "KS": float(np.max(true - false)),
         "average precision": float(np.diff(true) @ (hits / np.maximum(hits + misses, 1))[1:]),
         "lift in the top tenth": float(positive[top].mean() / positive.mean()),
-        "calibration error": calibration_error(probability, positive),
         "accuracy": float(np.mean((scores > 0) == (labels > 0))),
     }
+    if not odds:
+        return ranked
+    loss = float(np.logaddexp(0.0, -labels * scores).mean())
+    return {"log loss": loss, **ranked, "calibration error": calibration_error(expit(scores), positive)}
 
 
 def cumulative(scores: Array, positive: Array) -> tuple[Array, Array]:
@@ -53,8 +61,9 @@ def calibration_error(probability: Array, positive: Array) -> float:
     return float(np.abs(gap).sum() / size.sum())
 
 
-def of_numbers(scores: Array, labels: Array) -> dict[str, float]:
-    error = scores - labels
+def of_numbers(predicted: Array, labels: Array) -> dict[str, float]:
+    """Predictions in the units of the labels."""
+    error = predicted - labels
     spread = float(np.sum((labels - labels.mean()) ** 2))
     return {
         "RMSE": float(np.sqrt(np.mean(error**2))),

@@ -204,8 +204,15 @@ def column_squares(blocks: Blocks, vectors: Sequence[Array]) -> Array:
                 squares *= np.repeat(w, np.diff(block.indptr))
             total = total + np.bincount(block.indices, squares, block.shape[1])
         else:
-            total = total + np.einsum("ij,ij,i->j", block, block, np.ones(len(block)) if w is None else w)
+            total = total + dense_column_squares(block, w)
     return np.asarray(total)
+
+
+def dense_column_squares(block: Array, weights: Array | None) -> Array:
+    """The sum of weights * D_ij^2 over the rows of a block, for every column j."""
+    if weights is None:
+        return np.asarray(np.einsum("ij,ij->j", block, block))
+    return np.asarray(np.dot(weights, np.square(block)))
 
 
 def row_squares(blocks: Blocks, vectors: Sequence[Array]) -> Array:

@@ -37,6 +37,12 @@ def test_calibration_is_that_of_scikit_learn_without_ties() -> None:
     np.testing.assert_allclose(curves.calibration(probability, positive), (expected, observed), atol=2e-2)
 
 
+def test_reach_is_the_mean_label_of_the_rows_with_the_highest_values() -> None:
+    part, mean = curves.reach(np.array([0.1, 3.0, 2.0, -1.0]), np.array([1.0, 8.0, 4.0, -5.0]))
+    np.testing.assert_allclose(part, [0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(mean, [8.0, 6.0, 13 / 3, 2.0])
+
+
 def test_lift_of_all_rows_is_one_and_of_perfect_scores_is_the_most(sample: tuple[np.ndarray, np.ndarray]) -> None:
     _, positive = sample
     taken, lift = curves.lift(positive, positive)

@@ -6,7 +6,7 @@ from scipy.special import expit
 from sklearn import metrics as reference
 
 from plait.errors import InputError
-from plait.problem.losses import Logistic, Squared
+from plait.problem.losses import Hinge, Logistic, Pinball, Poisson, Squared
 from plait.problem.metrics import calibration_error, metrics
 
 
@@ -38,6 +38,32 @@ def test_numbers_agree_with_scikit_learn() -> None:
     assert found["RMSE"] ** 2 == pytest.approx(reference.mean_squared_error(labels, scores))
     assert found["MAE"] == pytest.approx(reference.mean_absolute_error(labels, scores))
     assert found["R2"] == pytest.approx(reference.r2_score(labels, scores))
+
+
+def test_counts_are_measured_by_their_expectation_as_scikit_learn_does() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.standard_normal(80)
+    labels = rng.poisson(np.exp(scores)).astype(float)
+    found = metrics(Poisson(), scores, labels)
+    assert found["mean deviance"] == pytest.approx(reference.mean_poisson_deviance(labels, np.exp(scores)))
+    assert found["RMSE"] ** 2 == pytest.approx(reference.mean_squared_error(labels, np.exp(scores)))
+    assert found["R2"] == pytest.approx(reference.r2_score(labels, np.exp(scores)))
+
+
+def test_quantiles_are_measured_by_their_own_loss_and_by_how_many_labels_are_below() -> None:
+    rng = np.random.default_rng(3)
+    labels, scores = rng.standard_normal(200), np.full(200, 0.6)
+    found = metrics(Pinball(0.7), scores, labels)
+    assert found["mean loss"] == pytest.approx(reference.mean_pinball_loss(labels, scores, alpha=0.7))
+    assert found["labels below"] == np.count_nonzero(labels <= 0.6) / 200
+
+
+def test_a_margin_is_no_probability() -> None:
+    rng = np.random.default_rng(4)
+    scores = rng.standard_normal(100)
+    found = metrics(Hinge(), scores, np.where(rng.random(100) < 0.5, 1.0, -1.0))
+    assert not {"log loss", "calibration error"} & found.keys()
+    assert {"AUC", "accuracy", "mean loss"} <= found.keys()
 
 
 def test_one_class_cannot_be_measured() -> None:

@@ -27,8 +27,15 @@ _ROUNDED_OFF = 2 * float(np.finfo(np.float64).eps)  # of a slope times its label
 _STUCK, _WAIT = 1e-12, 5
 """Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
 Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
-_STUCK_ROUNDED = 1e-6  # of the objective: after three such rounds a run in short numbers is closed and measured
 _LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
+
+
+@dataclass(frozen=True)
+class Patience:
+    """When a run in short numbers is closed and measured: after so many rounds of which none gains more, relative."""
+
+    rounds: int
+    gain: float
 
 
 @dataclass(frozen=True)
@@ -76,21 +83,23 @@ class Bounds:
         """By how much the objective can still fall at most, relative: proved."""
         return max(objective - self.lower, 0.0) / self.scale(objective)
 
-    def estimate(self, objective: float, hoped: float, convex: bool, rounded: bool = False) -> float:
+    def estimate(self, objective: float, hoped: float, convex: bool, rounded: Patience | None = None) -> float:
         """An estimate of that gap where nothing can be proved; nan where a proof can still be expected.
 
         It supposes that no weight of the optimum is much larger than the largest found.  It is at least what the best
-        of the last rounds gained.
+        of the last rounds gained.  rounded: when a run in short numbers ends.
         """
         scale = self.scale(objective)
-        if rounded and len(self.falls) >= _LOOK_BACK and max(self.falls[-_LOOK_BACK:]) <= _STUCK_ROUNDED * scale:
-            return max(*self.falls[-_LOOK_BACK:], 0.0) / scale
+        if rounded is not None:
+            recent = self.falls[-rounded.rounds :]
+            if len(recent) == rounded.rounds and max(recent) <= rounded.gain * scale:
+                return max(*recent, 0.0) / scale
         stuck = len(self.falls) == _WAIT and max(self.falls) <= _STUCK * scale
         if convex and not self.open and not stuck:
             return np.nan
-        recent = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
+        gained = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
         left = min(objective - self.supposed if convex else hoped, hoped if stuck else np.inf)
-        return max(left, recent, 0.0) / scale
+        return max(left, gained, 0.0) / scale
 
     def measured_rounded(self, objective: float, hidden: float) -> float:
         """The same for the last measurement of a kinked loss in short numbers: rounding hides more there.

@@ -13,7 +13,7 @@ from plait.methods.subspace import least_search
 from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.checks import answer_form
 from plait.methods.subspace.coordinator_state import Groups, SubspaceState
-from plait.methods.subspace.images import Images, largest
+from plait.methods.subspace.images import Images, largest, rounded_off
 from plait.methods.subspace.judgement import bounded, completed
 from plait.methods.subspace.messages import (
     DIRECTION,
@@ -31,9 +31,8 @@ from plait.methods.subspace.span import best_shift
 from plait.methods.subspace.step_products import step_products, vector_places
 
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
-_EPSILON = float(np.finfo(np.float64).eps)  # of a number: what double precision rounds off
 _UNBALANCED = 1e-3  # of all slopes: what a minimum over the intercept may leave of their sum
-_ULPS = 400  # roundings that a product D y goes through, with room: some columns cancel
+_NO_NUMBERS = np.empty(0)
 _IDLE = 1e-13  # of the objective: what a step gains by rounding alone
 
 
@@ -67,6 +66,7 @@ class SubspaceCoordinator(CoordinatorSide):
             images=(self._none,) * groups,
             noise=(np.empty(0),) * groups,
             drift=(0.0,) * groups,
+            reached=(0.0,) * groups,
             measured=Measured(0, value, 0.0, np.nan),
             coefficients=(np.empty(0),) * groups,
             scales=(1.0,) * groups,
@@ -107,7 +107,9 @@ class SubspaceCoordinator(CoordinatorSide):
         return self._messages(state, self._gradient(state), taken, closing=True)
 
     def settling(self, state: SubspaceState) -> SubspaceState | None:
-        return least_search.begun(self.task, state)
+        # The vectors of the round under way have come: its questions cost none, and few weights too many are left.
+        under_way = state.spans is not None and state.measured.round > 0  # before round 1 all weights are 0
+        return state if under_way else least_search.begun(self.task, state)
 
     def _messages(
         self, state: SubspaceState, g: Array | None, c: list[Array], asks: float = GRADIENT, closing: bool = False
@@ -129,8 +131,8 @@ class SubspaceCoordinator(CoordinatorSide):
                 counted=min(state.counted, state.memory),
                 scale=state.scales[i],
                 coefficients=c[i],
-                gram_row=np.empty(0) if asks else state.gram_row,
-                outlook=np.empty(0) if asks else self.outlook(state, i),
+                gram_row=_NO_NUMBERS if asks else state.gram_row,
+                outlook=_NO_NUMBERS if asks else self.outlook(state, i),
             )
             form = answer_form(self.task.rows, len(self._past(state, i)) + 1, int(state.memory), asks, closing)
             says.update({name: Broadcast(number, g, orders.pack(), closing, expects=form) for name in group})
@@ -138,7 +140,7 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def outlook(self, state: SubspaceState, i: int) -> Array:
         """What group i is told of what a hidden gradient would have shown; nothing where it is open."""
-        return np.empty(0)
+        return _NO_NUMBERS
 
     def _past(self, state: SubspaceState, i: int) -> Images:
         """The images of group i's basis but for the newest, (k, N)."""
@@ -162,10 +164,7 @@ class SubspaceCoordinator(CoordinatorSide):
         reports = [add_reports([said[name] for name in group if name in said]) for group in self.groups]
         grouped = [[shares[name] for name in group if name in shares] for group in self.groups]
         new = [self.task.workspace.kept(reduce(np.add, (vector_of(share) for share in each))) for each in grouped]
-        lost = [
-            sum((share.step or 0.0) ** 2 / 12 for share in each) + _rounding(v)
-            for each, v in zip(grouped, new, strict=True)
-        ]
+        lost = [self._lost(each) + rounded_off(largest(v)) for each, v in zip(grouped, new, strict=True)]
         steps = [(share.step or 0.0, vector_of(share)) for each in grouped for share in each]
         state = replace(
             state,
@@ -176,8 +175,8 @@ class SubspaceCoordinator(CoordinatorSide):
             free_width=sum(r.free for r in reports if r.free == r.width),
         )
         noise = [
-            np.concatenate([[drift] * state.dropped, old, [v]])
-            for old, v, drift in zip(state.noise, lost, state.drift, strict=True)
+            np.concatenate([[drift + rounded_off(most)] * state.dropped, old, [v]])
+            for old, v, drift, most in zip(state.noise, lost, state.drift, state.reached, strict=True)
         ]
         here, shares_of = self._at(state.z), state.shares
         known = state.gram_known, vector_places(state, len(self.ones))
@@ -187,6 +186,10 @@ class SubspaceCoordinator(CoordinatorSide):
             idle = state.searched and spans.origin - spans.best.value <= _IDLE * abs(spans.origin)
             return self._moved(state, spans, spans.sure if idle else spans.best), before
         return replace(state, spans=spans), before
+
+    def _lost(self, shares: Sequence[Share]) -> float:
+        """The variance, at a row, of what rounding on the way left out of these shares' sum."""
+        return float(sum((share.step or 0.0) ** 2 / 12 for share in shares))
 
     def _answered(self, state: SubspaceState, spans: Spans, shares: Mapping[str, Share]) -> SubspaceState:
         """Go on with what parties said about the step, or take it."""
@@ -214,19 +217,21 @@ class SubspaceCoordinator(CoordinatorSide):
         images = [s.images.newest(min(memory, len(s.images) - state.dropped)) for s in spans.spans]
         noise = [np.append(old, s.noise[-1])[-memory:] for old, s in zip(state.noise, spans.spans, strict=True)]
         products, row = step_products(state, spans.spans, best.coefficients)
+        shares = self._added(state.shares, moves)
         # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.
         fell = state.confirmed - before.objective if state.coarse else before.objective - best.value
         return replace(
             state,
             z=best.scores,
             intercept=state.intercept + best.intercept,
-            shares=self._added(state.shares, moves),
+            shares=shares,
             images=tuple(images),
             noise=tuple(noise),
             drift=tuple(
                 drift + float(c**2 @ span.noise)
                 for drift, span, c in zip(state.drift, spans.spans, best.coefficients, strict=True)
             ),
+            reached=tuple(max(before, largest(share)) for before, share in zip(state.reached, shares, strict=True)),
             measured=Measured(before.round + 1, best.value, 0.0, np.nan),
             coefficients=tuple(best.coefficients),
             scales=tuple(best.scales),
@@ -266,8 +271,10 @@ class SubspaceCoordinator(CoordinatorSide):
         said = {name: Description.unpack(s.scalars, 0) for name, s in shares.items()}
         corrected = replace(self._corrected(state, shares), bounds=self._bounded(state, said))
         final = completed(self.task, self.judge, corrected, self._at(corrected.z), said)
-        if not state.coarse or self.judge is self.task:
+        if not state.coarse or (self.judge is self.task and state.remeasured):
             return final
+        if self.judge is self.task:  # rounds may gain again, now that what rounding had added up is gone
+            return replace(final, estimate=np.inf)
         hidden = abs(self.judge.mean_loss(corrected.z) - self.judge.mean_loss(state.z))
         return replace(final, estimate=state.bounds.measured_rounded(final.objective, hidden))
 
@@ -275,8 +282,9 @@ class SubspaceCoordinator(CoordinatorSide):
         state = self._corrected(state, shares)
         none = (np.empty(0),) * len(self.groups)
         # What rounding hid is known now: only rounds after this show whether the run has arrived.
-        bounds = replace(state.bounds, falls=()) if state.coarse and self.judge is not self.task else state.bounds
-        return replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0), bounds=bounds)
+        bounds = replace(state.bounds, falls=()) if state.coarse else state.bounds
+        state = replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0))
+        return replace(state, bounds=bounds, remeasured=True)
 
     def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         """With what the parties found missing in the coordinator's scores."""
@@ -288,7 +296,8 @@ class SubspaceCoordinator(CoordinatorSide):
         if not any(v.any() for v in missing):
             return state
         found = self._added(state.shares, missing)
-        return replace(state, shares=found, z=sum(missing, state.z), drift=(0.0,) * len(self.groups))
+        drift = tuple(self._lost([shares[name] for name in group if name in shares]) for group in self.groups)
+        return replace(state, shares=found, z=sum(missing, state.z), drift=drift)
 
     def current(self, state: SubspaceState) -> Measured:
         return state.measured
@@ -298,8 +307,3 @@ class SubspaceCoordinator(CoordinatorSide):
 
     def known_scores(self, state: SubspaceState) -> Array:
         return state.z
-
-
-def _rounding(*vectors: Array) -> float:
-    """The variance, at a row, of what double precision leaves out of the sum of these vectors."""
-    return (_ULPS * _EPSILON * sum(map(largest, vectors))) ** 2

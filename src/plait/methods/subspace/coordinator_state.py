@@ -27,6 +27,8 @@ class SubspaceState:
     """The variance (k,) of what rounding on the way left out of each image, at each row."""
     drift: tuple[float, ...]
     """The variance, at a row, of what the coordinator's part of z lacks of the group's own scores."""
+    reached: tuple[float, ...]
+    """The largest number that this part has had: its digits stay rounded to that, however small it becomes."""
     measured: Measured
     coefficients: tuple[Array, ...]
     scales: tuple[float, ...]
@@ -44,6 +46,8 @@ class SubspaceState:
     """The objective one round ago, as the parties confirmed it."""
     coarse: bool = False
     """Whether vectors travel in steps that show in the objective."""
+    remeasured: bool = False
+    """Whether the run went on after a last measurement, which took away what rounding had added up."""
     told: Array | None = None
     """The gradient (N,) as parties received it, where it was rounded on its way."""
     rounded: bool = False

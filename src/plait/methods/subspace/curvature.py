@@ -116,7 +116,8 @@ class Curvature:
     def __init__(self, features: Features, w: Array, h: Array, ridge: float, last: "Curvature | None" = None) -> None:
         self.features, self.w, self.h = features, w, h
         # Single precision is enough where the ridge, which h never falls below, is far above rounding.
-        if features.rows * features.columns**2 <= SMALL:  # it is cheap in double precision, too
+        self._small = features.rows * features.columns**2 <= SMALL
+        if self._small:  # it is cheap in double precision, too
             single, count = False, features.rows
         else:
             single = bool((ridge >= _SINGLE * float(w.max()) * features.column_squares).all())
@@ -165,6 +166,8 @@ class Curvature:
         if self._roots is not None:
             scaled = (moves[:, self._rows] * self._roots).T.astype(self._part.dtype, copy=False)
             return (self._part.T @ scaled).astype(np.float64, copy=False)
+        if self._small:  # where weights change every round nothing is kept
+            return self.features.adjoint((moves * self.w).T)
         for name, move in zip(names, moves, strict=True):
             if name not in self._crossed:
                 self._crossed[name] = self.features.adjoint(self.w if name < 0 else self.w * move)

@@ -22,6 +22,8 @@ from plait.problem.row_blocks import row_slices, vector_slices
 T = TypeVar("T")
 Places = npt.NDArray[np.intp]
 _CACHED = 1 << 17  # numbers: 1 MiB as float64
+_ULPS = 400 * float(np.finfo(np.float64).eps)
+"""Of a number: 400 roundings, as a product D y goes through, with room: some columns cancel."""
 _ROOM = 8  # rounds that a new array has room for beyond those that are there
 
 
@@ -190,3 +192,8 @@ def _in_cache(rows: int, count: int) -> tuple[slice, ...]:
 def largest(vector: Array) -> float:
     """The largest size of a number, without a copy of the vector."""
     return max(float(vector.max()), -float(vector.min())) if vector.size else 0.0
+
+
+def rounded_off(most: float) -> float:
+    """The variance, at a row, of what double precision leaves out of a vector whose numbers have reached this size."""
+    return (_ULPS * most) ** 2

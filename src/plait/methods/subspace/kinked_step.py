@@ -4,13 +4,13 @@
 
 H = D^T W D, less what the others' past moves can do, plus a small proximal term.  Where the penalty is a sum over
 single weights, a primal-dual active set method guesses which weights rest, solves for the others and corrects the
-guess until it repeats: the solution is then exact.  Wide tables are solved on a working set of columns that grows by
-those that violate the conditions of optimality most.
+guess until it repeats: the solution is then exact.  Wide tables are solved on a working set of columns, which grows
+from round to round by those that violate the conditions of optimality most.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,7 @@ _SWEEPS = 3  # of coordinate descent before steps to kinks: most signs are right
 _STEPS_A_WEIGHT = 20  # steps to a kink per weight; a few are usual
 _NOTHING = 1e-12  # of the largest slope: what a weight at rest may want without being let go
 _WIDE = 200  # columns from which on a working set is cheaper than the whole Gram matrix
-_FIRST_SET, _GROWTH = 20, 2  # columns that may enter the first working set, and by how many times it may then grow
-_SETS = 12  # working sets in a step; what is still missing enters in the next round
-_VIOLATION = 1e-3  # of the worst violation at x: violations below it are left to the next round
+_ENTERING = 60  # columns that may enter the working set in a step; as many as are in it, if these are more
 _LEAST_RIDGE, _RIDGE = 1e-25, 1e-10  # of the largest that a ball can ask for; how well it is found, relative
 _TOLERANCE, _BURSTS = 1e-10, 60  # of the general iteration: relative residual, bursts of proximal steps
 
@@ -54,7 +52,9 @@ class Separable:
     @staticmethod
     def of(penalty: Penalty, width: int) -> "Separable":
         """The numbers of a separable, convex penalty."""
-        return Separable(penalty.l1, penalty.ridge, *penalty.bounds(width), penalty.feasible is not None)
+        bounded = penalty.feasible is not None
+        low, high = penalty.bounds(width) if bounded else _nowhere(width)
+        return Separable(penalty.l1, penalty.ridge, low, high, bounded)
 
     def only(self, on: Indices) -> "Separable":
         """Of some of the weights."""
@@ -71,6 +71,12 @@ class Separable:
             return x == 0 if self.l1 > 0 else np.zeros(x.size, dtype=bool)
         walls: Mask = (x <= self.low) | (x >= self.high)
         return walls | (x == 0) if self.l1 > 0 else walls
+
+
+@lru_cache(maxsize=256)  # widths: those of a few runs
+def _nowhere(width: int) -> tuple[Array, Array]:
+    """Walls that no weight comes near."""
+    return np.broadcast_to(-np.inf, (width,)), np.broadcast_to(np.inf, (width,))
 
 
 @dataclass(frozen=True)
@@ -141,9 +147,9 @@ def kinked_step(penalty: Penalty, x: Array, gradient: Array, h: Curved) -> Array
         linear = q @ x - gradient
         return _within(penalty.norm_bound, rule, linear, lambda rule, near: _exact(rule, q, linear, near), x)
     if np.isinf(penalty.norm_bound):
-        return _on_working_sets(rule, x, gradient, h)
+        return _on_working_set(rule, x, gradient, h)
     return _within(
-        penalty.norm_bound, rule, h.apply(x) - gradient, lambda rule, _: _on_working_sets(rule, x, gradient, h), x
+        penalty.norm_bound, rule, h.apply(x) - gradient, lambda rule, _: _on_working_set(rule, x, gradient, h), x
     )
 
 
@@ -171,26 +177,20 @@ def _within(
     return y * min(1.0, radius / max(float(np.linalg.norm(y)), 1e-300))
 
 
-def _on_working_sets(rule: Separable, x: Array, gradient: Array, h: Curved) -> Array:
+def _on_working_set(rule: Separable, x: Array, gradient: Array, h: Curved) -> Array:
+    """The solution over the weights that are not at rest and the worst violators among the others.
+
+    What is still missing enters in the next round: by then others have moved, and several sets in a step would only
+    solve more exactly what is outdated.
+    """
     units = h.diagonal + rule.ridge
-    y, slope = x, gradient + rule.ridge * x
+    slope = gradient + rule.ridge * x
     violation = np.abs(rule.shrunk(x - slope / units, units) - x) * units
-    goal = _VIOLATION * float(violation.max(initial=0.0))
-    on = _largest(violation, ~rule.at_rest(x), _FIRST_SET)
-    for _ in range(_SETS):
-        q = h.block(on)
-        # Off the working set weights stay where they are, so that only the moves of those on it count.
-        part = _exact(rule.only(on), q, q @ x[on] - gradient[on], y[on])
-        y = x.copy()
-        y[on] = part
-        slope = gradient + h.apply(y - x) + rule.ridge * y
-        violation = np.abs(rule.shrunk(y - slope / units, units) - y) * units
-        violation[on] = 0.0
-        if float(violation.max(initial=0.0)) <= goal:
-            break
-        kept = np.zeros(x.size, dtype=bool)
-        kept[on] = True
-        on = _largest(violation, kept, _GROWTH * max(on.size, _FIRST_SET))
+    moved = ~rule.at_rest(x)
+    on = _largest(violation, moved, max(_ENTERING, int(np.count_nonzero(moved))))
+    q = h.block(on)
+    y = x.copy()
+    y[on] = _exact(rule.only(on), q, q @ x[on] - gradient[on], x[on])
     return y
 
 

@@ -32,7 +32,7 @@ class Bend:
 
 
 @dataclass(frozen=True)
-class Kinks:
+class KinkCones:
     """Norms of single weights: points (4, d) with rows p, q, l_p, l_q; unit (d,) of the target; the target."""
 
     points: Array
@@ -40,12 +40,12 @@ class Kinks:
     target: float
 
     @staticmethod
-    def at(a: float | Array, unit: Array, s: Array, mu: Array, target: float) -> "Kinks":
+    def at(a: float | Array, unit: Array, s: Array, mu: Array, target: float) -> "KinkCones":
         """On the central path where the slopes are s (d,), inside:  p l_p = q l_q = mu (d,)."""
         points = np.empty((4, s.size))
         points[2], points[3] = a + s, a - s
         np.divide(mu, points[2:], out=points[:2])
-        return Kinks(points, unit, target)
+        return KinkCones(points, unit, target)
 
     @cached_property
     def gaps(self) -> Array:
@@ -74,12 +74,12 @@ class Kinks:
         np.negative(turn, out=change[2:])
         return change
 
-    def stepped(self, change: Array, part: Array) -> "Kinks":
+    def stepped(self, change: Array, part: Array) -> "KinkCones":
         """After a part (d,) of the change: each weight goes as far as it can."""
-        return Kinks(self.points + part * change, self.unit, self.target)
+        return KinkCones(self.points + part * change, self.unit, self.target)
 
-    def aimed(self, target: float) -> "Kinks":
-        found = Kinks(self.points, self.unit, target)
+    def aimed(self, target: float) -> "KinkCones":
+        found = KinkCones(self.points, self.unit, target)
         if "gaps" in self.__dict__:
             found.__dict__["gaps"] = self.gaps  # they do not depend on the target
         return found

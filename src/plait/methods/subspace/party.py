@@ -20,6 +20,9 @@ _SMALL_WEIGHT = 1e-2  # of the largest weight or step, in units of its column: a
 _HARMLESS = 1e-8  # of the penalty: what the model without them may cost more, by the party's own parabola
 _NO_WEIGHT = 1e-15  # of the same: what is left of a weight that went to zero
 _INVISIBLE = 1e-15  # of the largest column's curvature: a ridge below it changes no digit, and counts as none
+_NO_MOVE = 1e-30
+"""Of scores: a direction that moves them less is none.  Its image may become 0 on the way, and a coefficient that makes
+up for its size would then move weights unseen."""
 _DRIFT = 1e-13  # of the scores: what the coordinator may lack of them without being told
 
 
@@ -49,20 +52,21 @@ class SubspaceParty(PartySide):
         return state.x if feasible is None else feasible.project(state.x)
 
     def _cleaned(self, state: SubspacePartyState, orders: StepProposal, w: Array, pull: Array) -> Array:
-        """x (d,) within its bounds, without the small weights that the party's own exact step does without."""
+        """x (d,) within its bounds; what the party's own exact step rests at, a kink or a wall, is there exactly."""
         penalty, x = self.block.penalty, state.x
-        if penalty.l1 > 0 or penalty.grouped is not None:
-            others = last(self.aim.others(state, orders), 0)
-            y = proximal_step(self.block.features, penalty, x, pull, w, others)
-            resting = y == 0
-            size = np.abs(x) * self.sizes
-            largest = float((np.abs(np.vstack([x, state.steps])) * self.sizes).max(initial=0.0))
-            none = size <= _NO_WEIGHT * largest
-            for left_out in (resting, resting & (size <= _SMALL_WEIGHT * largest)):
-                if self._costs(x, np.where(left_out, 0.0, x), w, pull) <= _HARMLESS * penalty.value(x):
-                    none = none | left_out
-                    break
-            x = np.where(none, 0.0, x)
+        others = last(self.aim.others(state, orders), 0)
+        y = proximal_step(self.block.features, penalty, x, pull, w, others)
+        low, high = penalty.bounds(x.size)
+        resting = (y == 0) & (penalty.l1 > 0 or penalty.grouped is not None) | (y <= low) | (y >= high)
+        there = np.where(resting, y, 0.0)
+        size = np.abs(x - there) * self.sizes
+        largest = float((np.abs(np.vstack([x, state.steps])) * self.sizes).max(initial=0.0))
+        moved = size <= _NO_WEIGHT * largest
+        for left_out in (resting, resting & (size <= _SMALL_WEIGHT * largest)):
+            if self._costs(x, np.where(left_out, there, x), w, pull) <= _HARMLESS * penalty.value(x):
+                moved = moved | left_out
+                break
+        x = np.where(moved, there, x)
         return x if penalty.feasible is None else penalty.feasible.project(x)
 
     def _costs(self, x: Array, other: Array, w: Array, pull: Array) -> float:
@@ -106,6 +110,8 @@ class SubspaceParty(PartySide):
         if state.rounds == 0 and self.block.start is not None:
             y = self.block.penalty.prox(self.block.start, 0.0)  # an earlier model, within bounds, is the first step
         forward, direction = self.block.features.forward, y - state.x
+        if float(np.abs(direction * self.sizes).max(initial=0.0)) <= _NO_MOVE:
+            y, direction = state.x, np.zeros_like(direction)
         # What rounding left out of earlier vectors is stated, not sent: a vector may be taken many times over.
         missing = forward(state.x) - state.known if state.drifted else None
         image = forward(direction)

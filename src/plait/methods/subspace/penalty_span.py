@@ -3,12 +3,14 @@
     u(c) = x + B^T c,   B (k+1, d): past directions as they were sent, then the newest, d = y - x
 
 The party states a parabola in c.  For a smooth penalty it lies above the penalty and touches it at x.  Where the
-penalty has kinks or walls, a primal-dual interior point method runs along the span (linear_cones.py, cones.py).  The
-party rounds every kink and wall off a little and states the parabola that Newton's method needs.  The coordinator adds
-the parabolas of all parties to the loss's and proposes a step c.  The party answers with its true penalty there and
-with the next parabola, in which kinks are rounded off less.
+penalty has kinks or walls, a primal-dual method runs along the span: of its own for kinks of single weights (kinks.py),
+an interior point method for walls, groups and balls (linear_cones.py, cones.py).  The party rounds every kink and wall
+off a little and states the parabola that Newton's method needs.  The coordinator adds the parabolas of all parties to
+the loss's and proposes a step c.  The party answers with its true penalty there and with the next parabola, in which
+kinks are rounded off less.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,15 +20,18 @@ import numpy.typing as npt
 
 from plait._types import Array
 from plait.methods.subspace.cones import Norms, RoundBend, RoundWall
-from plait.methods.subspace.linear_cones import Kinks, Walls
+from plait.methods.subspace.kinks import Kinks
+from plait.methods.subspace.linear_cones import Bend, KinkCones, Walls
 from plait.methods.subspace.messages import Answer, Model
 from plait.problem.penalties import Penalty
 
-Cone = Kinks | Walls | Norms | RoundWall
+Cone = KinkCones | Walls | Norms | RoundWall
 _ROUNDED = 0.1  # of a weight's reach: how much kinks are rounded off at first
 _LESS = 0.03  # of how much they are, at the next question, if the last step could be taken whole
 _LEAST_ROUNDED = 1e-9  # of a weight's reach: sharper kinks would only spoil the arithmetic
+_WIDE = 200  # weights from which on those that do not move along the span are looked for and left out
 _LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
+_FAINTEST = 1e-20  # of the largest move so far: a party that stays at 0 has neither, and needs a unit
 _CLOSEST = 1e-5  # of a weight, or of a radius: closer to its kink rounding would show
 _NEAR = 0.99  # of the way to the surface of a cone: a point goes no further in one step
 _APART = 3.0  # times the part of a step that every kink and wall can take: further none goes, where they stay together
@@ -59,28 +64,56 @@ class Basis:
     @cached_property
     def reach(self) -> Array:
         """How far each weight must move (d,) to change the scores as much as the newest direction's largest part."""
-        moved, there = (float((np.abs(v) * self.sizes).max(initial=0.0)) for v in (self.rows[-1], self.y))
-        return max(moved, _LEAST_REACH * there, 1e-100) / self.sizes
+        parts = ((1.0, self.rows[-1]), (_LEAST_REACH, self.y), (_FAINTEST, self.rows))
+        return max([1e-100, *(f * float((np.abs(v) * self.sizes).max(initial=0.0)) for f, v in parts)]) / self.sizes
+
+    @cached_property
+    def moving(self) -> npt.NDArray[np.bool_]:
+        """Which weights (d,) any step moves."""
+        return np.asarray(self.rows.any(axis=0))
+
+    @cached_property
+    def narrow(self) -> "Basis":
+        """The same for these weights alone."""
+        on = self.moving
+        return Basis(self.x[on], self.y[on], self.rows[:, on], self.sizes[on])
+
+    @cached_property
+    def still(self) -> Array:
+        """The other weights."""
+        return self.x[~self.moving]
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far the interior point method has come in a round: the cones, aimed at the target of the next step."""
+    """How far the method has come in a round: the kinks of single weights, and cones aimed at their next target."""
 
     cones: tuple[Cone, ...]
+    kinks: Kinks | None = None
+    """Where the penalty has only kinks of single weights, and these need no care: then there are no cones."""
     wider: float = 1.0
     """By how many times kinks are rounded off more than the reach of the newest direction asks for."""
     part: float = 1.0
-    """How much of its last step the method could take, on average over kinks and walls."""
+    """How much of its last step the interior point method could take, on average over cones."""
     together: bool = False
-    """Whether kinks and walls go almost equally far."""
+    """Whether cones go almost equally far."""
+    left: float = np.inf
+    """By how much the penalty may still fall along the span, with the loss's slopes where they are; roughly."""
+
+    @property
+    def bends(self) -> Sequence[Bend]:
+        """The slopes after a step, whose sum they are."""
+        return [cone.bend for cone in self.cones] if self.kinks is None else [self.kinks]
 
     def answered(self, u: Array) -> "Rounding":
-        """After a step to u: Newton's points, kept inside, and a lower target.
+        """After a step to u: the kinks there, or Newton's points, kept inside; and a lower target.
 
-        Each kink and wall goes as far as it can on its own: that needs the fewest questions.  Where it has failed, they
-        stay together, so that what Newton's method still lacks shrinks.  With a ball all go equally far.
+        Each cone goes as far as it can on its own: that needs the fewest questions.  Where it has failed, they stay
+        together, so that what Newton's method still lacks shrinks.  With a ball all go equally far.
         """
+        if self.kinks is not None:
+            kinks, left = self.kinks.answered(u)
+            return Rounding((), kinks, left=left)
         changes: list[Any] = [cone.change(u) for cone in self.cones]
         rooms = [cone.room(change) for cone, change in zip(self.cones, changes, strict=True)]
         parts = [np.minimum(1.0, _NEAR * room) for room in rooms]
@@ -91,19 +124,21 @@ class Rounding:
         cones = [cone.stepped(change, part) for cone, change, part in zip(self.cones, changes, parts, strict=True)]
         count = sum(part.size for part in parts)
         taken = sum(float(np.add.reduce(part)) for part in parts) / count
-        left = sum(float(np.add.reduce(cone.gaps / cone.unit)) for cone in cones) / count
-        target = max(max(_LESS, (1 - taken) ** 2) * left, _LEAST_ROUNDED)
-        return Rounding(tuple(cone.aimed(target) for cone in cones), self.wider, taken, self.together)
-
-    @property
-    def left(self) -> float:
-        """By how much the penalty may still fall along the span, with the loss's slopes where they are; roughly."""
-        return sum(float(np.add.reduce(cone.gaps)) for cone in self.cones) / max(self.part, _LEAST_PART)
+        gap = sum(float(np.add.reduce(cone.gaps / cone.unit)) for cone in cones) / count
+        target = max(max(_LESS, (1 - taken) ** 2) * gap, _LEAST_ROUNDED)
+        left = sum(float(np.add.reduce(cone.gaps)) for cone in cones) / max(taken, _LEAST_PART)
+        aimed = tuple(cone.aimed(target) for cone in cones)
+        return Rounding(aimed, None, self.wider, taken, self.together, left)
 
 
 def started(penalty: Penalty, basis: Basis, pull: Array, together: bool, wider: float = 1.0) -> Rounding:
-    """The cones at y, before the first question.  pull is D^T g (d,): how hard the loss presses each weight."""
+    """The kinks or cones at y, before the first question.
+
+    pull is D^T g (d,): how hard the loss presses each weight.
+    """
     y, d, reach = basis.y, basis.y.size, wider * basis.reach
+    if not together and penalty.feasible is None and penalty.grouped is None:
+        return Rounding((), Kinks.started(penalty.l1, y, np.maximum(reach, _CLOSEST * np.abs(y))))
     cones: list[Cone] = []
     force = pull + penalty.ridge * y
     left = -force
@@ -123,17 +158,17 @@ def started(penalty: Penalty, basis: Basis, pull: Array, together: bool, wider: 
     if np.isfinite(penalty.norm_bound):
         reached = float(np.linalg.norm(reach)) / np.sqrt(d)
         cones.append(_round_wall_at(penalty.norm_bound, y, max(float(np.linalg.norm(force)), _LEAST_PRESS), reached))
-    return Rounding(tuple(cones), wider, together=together)
+    return Rounding(tuple(cones), None, wider, together=together)
 
 
-def _kinks_at(l1: float, y: Array, left: Array, reach: Array) -> tuple[Kinks, Array]:
+def _kinks_at(l1: float, y: Array, left: Array, reach: Array) -> tuple[KinkCones, Array]:
     """Kinks of single weights at y, and their slopes (d,): of those at rest, what is left (d,) to hold."""
     n = np.abs(y)
     near = np.maximum(reach, _CLOSEST * n)
     unit = l1 * near
     mu = 2 * _ROUNDED * unit
     s = np.where(n > 0, np.sign(y) * _rounded_slope(l1, n, mu), _held(left, np.abs(left), l1))
-    return Kinks.at(l1, unit, s, mu, _ROUNDED), s
+    return KinkCones.at(l1, unit, s, mu, _ROUNDED), s
 
 
 def _norms_at(a: Array, member: npt.NDArray[np.intp], y: Array, left: Array, reach: Array) -> Norms:
@@ -175,17 +210,18 @@ def _round_wall_at(radius: float, y: Array, press: float, reach: float) -> Round
     return RoundWall.at(radius, press * near / _ROUNDED, y * min(1.0, (radius - near) / size), press * near, _ROUNDED)
 
 
-def modelled(penalty: Penalty, basis: Basis, u: Array, rounding: Rounding) -> Model:
-    """The parabola in c for Newton's method, and the penalty at u (d,)."""
+def modelled(penalty: Penalty, basis: Basis, u: Array, value: float, rounding: Rounding) -> Model:
+    """The parabola in c for Newton's method; value: the penalty at u (d,)."""
     x, rows, away, both = basis.x, basis.rows, basis.x - u, basis.x + u
-    bends = [cone.bend for cone in rounding.cones]
-    h = bends[0].h if len(bends) == 1 else sum(bend.h for bend in bends)
-    weight = sum((bend.weight for bend in bends[1:]), start=bends[0].weight + penalty.ridge)
+    bends = rounding.bends
+    h, weight = bends[0].h, bends[0].weight + penalty.ridge
+    for bend in bends[1:]:
+        h, weight = h + bend.h, weight + bend.weight
     k, slope, turned = (rows * weight) @ rows.T, h + weight * x, weight * both
     for bend in bends:
         if isinstance(bend, RoundBend):
             k, slope, turned = k + bend.gram(rows), slope + bend.turned(x), turned + bend.turned(both)
-    return Model(penalty.value(u) + float(away @ (h + turned / 2)), rows @ slope, k)
+    return Model(value + float(away @ (h + turned / 2)), rows @ slope, k)
 
 
 def described(penalty: Penalty, basis: Basis, pull: Array, together: bool = False) -> tuple[Model, Rounding | None]:
@@ -196,8 +232,21 @@ def described(penalty: Penalty, basis: Basis, pull: Array, together: bool = Fals
             return Model(penalty.value(x), penalty.ridge * (rows @ x), penalty.ridge * (rows @ rows.T)), None
         h = penalty.majoriser(x, np.zeros_like(x)).curvature
         return Model(penalty.value(x), rows @ penalty.gradient(x), (rows * h) @ rows.T), None
+    basis, pull, rest = _in_motion(penalty, basis, pull)
     rounding = started(penalty, basis, pull, together)
-    return modelled(penalty, basis, basis.y, rounding), rounding
+    return modelled(penalty, basis, basis.y, rest + penalty.value(basis.y), rounding), rounding
+
+
+def _in_motion(penalty: Penalty, basis: Basis, pull: Array) -> tuple[Basis, Array, float]:
+    """The weights that move along the span, what presses these, and the penalty of the others.
+
+    Of a wide table most weights rest at zero for good.  Kinks that no step comes near are neither computed with nor
+    counted.
+    """
+    wide = basis.x.size >= _WIDE and penalty.separable and penalty.feasible is None
+    if not wide or basis.still.size == 0:
+        return basis, pull, 0.0
+    return basis.narrow, pull[basis.moving], penalty.value(basis.still)
 
 
 @dataclass(frozen=True)
@@ -229,6 +278,7 @@ def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
 
 def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Rounding) -> tuple[Answer, Rounding]:
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
+    basis, pull, rest = _in_motion(penalty, basis, pull)
     end = landed(penalty, basis, c)
     u = end.point if penalty.feasible is None else basis.point(c)
     wider, rounding = rounding.wider, rounding.answered(u)
@@ -237,8 +287,8 @@ def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Roun
         far = float((np.abs(u - basis.y) / basis.reach).max(initial=0.0))
         if far > _FURTHER * wider:
             rounding = started(penalty, basis, pull, rounding.together, min(far, _WIDER * wider))
-    model = modelled(penalty, basis, u, rounding)
-    value = penalty.value(end.point)
+    value = rest + penalty.value(end.point)
+    model = modelled(penalty, basis, u, value if u is end.point else penalty.value(u), rounding)
     return Answer(end.fraction, end.scale, value, left, model), rounding
 
 

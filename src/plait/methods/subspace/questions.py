@@ -22,7 +22,7 @@ from plait.methods.subspace.messages import Answer, Description, Model
 from plait.methods.subspace.newton import Minimum
 from plait.methods.subspace.point import Point, equal_ones, moved_scores
 from plait.methods.subspace.products import gram_of
-from plait.methods.subspace.span import lower, lowest
+from plait.methods.subspace.span import PRECISE, lower, lowest
 from plait.methods.subspace.valley import Valley
 from plait.problem.row_blocks import vector_by_parts
 
@@ -30,9 +30,10 @@ QUESTIONS = 16  # in a round; each costs a latency, and most rounds need two to 
 LEAST = 10  # questions: after so many a round may end although kinks are still rounded off
 _ENOUGH = 0.02  # of what a minimisation has gained: a Newton step that promises less is left to the next question
 _TRUST = 0.03  # of what the round has gained: where the loss bends by less along a step, its parabola is believed
-_MORE = 0.1  # of what has been gained: what another question must promise
-_LEFT = 0.03  # of what has been gained: what a better rounding of kinks may still add at the end of a round
+_MORE = 0.2  # of what has been gained: what another question must promise
+_LEFT = 0.1  # of what has been gained: what a better rounding of kinks may still add at the end of a round
 _POOR = 0.1  # of what was promised first: below it parties are told not to count on the others in the next round
+_ROUNDING = 1e-15  # of the objective: of steps that differ by no more the last one counts
 _WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests exactly; costs 0.25 % of the gain
 
 
@@ -132,7 +133,7 @@ class Spans:
             for i, n, r, share in zip(images, noise, reports, shares, strict=True)
         )
         lost = np.concatenate([*noise, np.zeros(len(ones))])
-        smooth = _block_diagonal([s.model.k for s in spans], len(ones))
+        smooth = _block_diagonal([s.model.k for s in spans], len(vectors))
         valley = Valley.of(
             task, here, vectors, smooth, np.diag(lost) if lost.any() else None, gram_of(task, vectors, before, places)
         )
@@ -140,6 +141,11 @@ class Spans:
         origin = here.value + penalty
         stay = Trial([np.zeros(len(i)) for i in images], [1.0] * len(spans), 0.0, origin, penalty, here.z, here)
         return Spans(spans, vectors, valley, here, origin, stay, stay)
+
+    @property
+    def _hidden(self) -> float:
+        """What rounding may add to an objective, or take from it: of steps this close the last one counts."""
+        return _ROUNDING * abs(self.origin)
 
     @property
     def poor(self) -> bool:
@@ -151,11 +157,12 @@ class Spans:
         """With a step to ask about, or done."""
         free = self.valley.kept.size - sum(len(s.images) for s in self.spans)
         r = np.concatenate([*(s.model.r for s in self.spans), np.zeros(free)])
-        k = _block_diagonal([s.model.k for s in self.spans], free)
+        k = _block_diagonal([s.model.k for s in self.spans], self.valley.kept.size)
         if not any(s.kinks for s in self.spans):
             valley, found = lowest(task, self.valley, r, k)
             return replace(self, valley=valley, best=self._taken(found), done=True)
-        small = _TRUST * (self.origin - self.best.value) if task.loss.bends_slowly else None
+        gained = self.origin - self.best.value
+        small = max(_TRUST * gained, PRECISE * abs(self.origin)) if task.loss.bends_slowly else None
         valley, c, value = lower(task, self.valley, r, k, _ENOUGH, small)
         promise = self.origin - value - sum(s.model.constant for s in self.spans)
         now = replace(self, valley=valley)._asking(c)
@@ -236,7 +243,7 @@ class Spans:
             return now
         if all(a is None or (a.fraction == 1 and a.scale == 1) for a in answers):
             found = self._believed(c, penalty)
-            return replace(now, best=found) if found.value < self.best.value else now
+            return replace(now, best=found) if found.value < self.best.value + self._hidden else now
         found = self._candidate(task, c, scales, penalty)
         best = found if found.value < self.best.value else self.best
         return replace(now, best=best, sure=found if found.value < self.sure.value else self.sure)
@@ -251,7 +258,7 @@ class Spans:
             found = replace(self, asked_intercept=best.intercept)._candidate(
                 task, best.coefficients, best.scales, best.penalty
             )
-            return replace(self, best=found if found.value < self.sure.value else self.sure)._ended(task)
+            return replace(self, best=found if found.value < self.sure.value + self._hidden else self.sure)._ended(task)
         if not self.poor:
             return replace(self, done=True)
         newest = Images(tuple(s.images.vectors[-1] for s in self.spans), self.here.z.size, task.workspace)
@@ -265,13 +272,13 @@ class Spans:
         return replace(self, best=best, done=True)
 
 
-def _block_diagonal(blocks: Sequence[Array], free: int) -> Array:
-    """The blocks along the diagonal, and `free` rows and columns of zeros after them."""
-    whole = np.zeros((sum(len(b) for b in blocks) + free,) * 2)
-    at = 0
+def _block_diagonal(blocks: Sequence[Array], size: int) -> Array:
+    """The blocks along the diagonal of a matrix (size, size), and zeros."""
+    whole, at = np.zeros((size, size)), 0
     for block in blocks:
-        whole[at : at + len(block), at : at + len(block)] = block
-        at += len(block)
+        end = at + len(block)
+        whole[at:end, at:end] = block
+        at = end
     return whole
 
 

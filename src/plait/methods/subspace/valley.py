@@ -16,6 +16,7 @@ from plait.methods.subspace.point import Point
 from plait.methods.subspace.products import gram_of, independent
 
 _CAUTION = 100.0  # times what rounding is expected to add to the loss: that stays, and steps along it gain little
+_FINE = 1e-12  # of a vector's square: rounding of float32 is less, that of int16 more
 _FITTED = 1e-7  # of the loss: what a vector that is all rounding may seem to gain in a round
 
 
@@ -55,11 +56,17 @@ class Valley:
         rounding is left, and the loss would fall along it, though no party's scores do.
         """
         ridge = np.zeros((len(vectors), len(vectors)))
-        if noise is not None and noise.any():
-            fitted = float(start.gradient @ start.gradient) / (2 * _FITTED * max(abs(start.value), 1e-300))
-            ridge = max(_CAUTION * float(start.curvature.sum()), fitted) * noise
         if gram is None:
             gram = gram_of(task, vectors, None, np.empty(0, dtype=np.intp))
+        if noise is not None and noise.any():
+            g = start.gradient
+            # Where the loss is smooth rounding costs in second order; at kinks, which many rows share, in first.
+            # In int16 no step would be left then.
+            lost = np.diag(noise)
+            fine = bool((lost < _FINE * np.diag(gram))[lost > 0].any())
+            steep = float(np.abs(g).sum()) ** 2 if task.loss.rounds_kinks and fine else float(g @ g)
+            fitted = steep / (2 * _FITTED * max(abs(start.value), 1e-300))
+            ridge = max(_CAUTION * float(start.curvature.sum()), fitted) * noise
         kept = independent(float(start.curvature.sum()) * gram + k + ridge, np.diag(ridge))
         whole = bool(kept.all())
         basis, ridge = (vectors, ridge) if whole else (vectors.picked(kept), ridge[np.ix_(kept, kept)])

@@ -29,10 +29,14 @@ class Loss(ABC):
     convex: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
+    gives_odds: ClassVar[bool] = False
+    """Whether a score is the logarithm of the odds of a positive label, and its logistic function a probability."""
     symmetric: ClassVar[bool] = False
     """Whether loss(-z; -y) = loss(z; y): it depends on y z, or on |y - z|, alone."""
     bends_slowly: ClassVar[bool] = False
     """Whether |third derivative| <= second derivative, which then changes at most e-fold where a score moves by 1."""
+    rounds_kinks: ClassVar[bool] = False
+    """Whether it is a loss with kinks, rounded off."""
     curvature: ClassVar[float | None]
 
     @abstractmethod
@@ -46,6 +50,10 @@ class Loss(ABC):
     @abstractmethod
     def prox(self, v: Array, step: Array, y: Array) -> Array:
         """argmin over z of  loss(z; y) + (z - v)^2 / (2 step);  step >= 0 and step = 0 gives v."""
+
+    def predicted(self, z: Array) -> Array:
+        """What a score predicts, in the units of the labels: itself, unless the loss has a link."""
+        return z
 
     def conjugate(self, v: Array, y: Array) -> Array:
         """sup over z of  v z - loss(z; y),  of a convex loss; infinite where v is no slope of the loss."""

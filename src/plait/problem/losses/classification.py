@@ -38,6 +38,7 @@ class _Classification(Loss):
 class Logistic(_Classification):
     """log(1 + exp(-y z)), y in {-1, +1}."""
 
+    gives_odds: ClassVar[bool] = True
     bends_slowly: ClassVar[bool] = True
     curvature: ClassVar[float] = 0.25
 

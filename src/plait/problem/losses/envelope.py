@@ -17,6 +17,7 @@ class Envelope(Loss):
     rho: float
     shift: Array
     curvature: ClassVar[None] = None
+    rounds_kinks: ClassVar[bool] = True
 
     def of_rows(self, rows: slice) -> "Envelope":
         return replace(self, base=self.base.of_rows(rows), shift=self.shift[rows])

@@ -31,6 +31,11 @@ class Poisson(Loss):
         with np.errstate(over="ignore"):
             return np.exp(z)
 
+    def predicted(self, z: Array) -> Array:
+        """exp(z), the expected count."""
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         """The first gradient exp(start) - y shows the label, and with it every later one shows exp(z)."""
         mean = np.maximum(np.exp(start) - first + gradient, 1e-12)

@@ -82,8 +82,9 @@ class Penalty:
 
     def value(self, x: Array) -> float:
         """The penalty at x; constraints count as met."""
-        total = self.ridge / 2 * float(x @ x)
-        return total if self.shape is None else total + self.shape.shape_value(x)
+        ridge, shape = self.ridge, self.shape
+        total = ridge / 2 * float(x @ x) if ridge else 0.0
+        return total if shape is None else total + shape.shape_value(x)
 
     def gradient(self, x: Array) -> Array:
         """The gradient at x of a smooth penalty."""

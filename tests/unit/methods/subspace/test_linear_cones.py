@@ -4,29 +4,29 @@ import numpy as np
 import pytest
 
 from plait.methods.subspace.cones import Norms
-from plait.methods.subspace.linear_cones import Kinks, Walls
+from plait.methods.subspace.linear_cones import KinkCones, Walls
 
 D, TARGET = 7, 0.2
 
 
 @pytest.fixture
-def points() -> tuple[Kinks, Norms, np.ndarray]:
+def points() -> tuple[KinkCones, Norms, np.ndarray]:
     """The same points inside the same cones, off the central path, and weights u to go to."""
     rng = np.random.default_rng(3)
     a, unit = rng.uniform(0.5, 2, D), rng.uniform(0.1, 1, D)
     s, v = a * rng.uniform(-0.99, 0.99, D), rng.standard_normal(D)
     tau = np.abs(v) * rng.uniform(1.01, 3, D)
-    kinks = Kinks(np.array([tau - v, tau + v, a + s, a - s]), unit, TARGET)
+    kinks = KinkCones(np.array([tau - v, tau + v, a + s, a - s]), unit, TARGET)
     return kinks, Norms(a, unit, np.arange(D), s, tau, v, TARGET), 3 * rng.standard_normal(D)
 
 
-def test_a_weight_of_its_own_has_the_parabola_of_a_group_of_one(points: tuple[Kinks, Norms, np.ndarray]) -> None:
+def test_a_weight_of_its_own_has_the_parabola_of_a_group_of_one(points: tuple[KinkCones, Norms, np.ndarray]) -> None:
     kinks, norms, u = points
     np.testing.assert_allclose(kinks.bend.h + kinks.bend.weight * u, norms.bend.h + norms.bend.bent(u), rtol=1e-9)
     np.testing.assert_allclose(kinks.gaps, norms.gaps, rtol=1e-12)
 
 
-def test_a_weight_of_its_own_moves_as_a_group_of_one(points: tuple[Kinks, Norms, np.ndarray]) -> None:
+def test_a_weight_of_its_own_moves_as_a_group_of_one(points: tuple[KinkCones, Norms, np.ndarray]) -> None:
     kinks, norms, u = points
     one, other = kinks.change(u), norms.change(u)
     np.testing.assert_allclose((one[1] - one[0]) / 2, other.v, rtol=1e-9)
@@ -35,7 +35,7 @@ def test_a_weight_of_its_own_moves_as_a_group_of_one(points: tuple[Kinks, Norms,
     np.testing.assert_allclose(kinks.room(one), norms.room(other), rtol=1e-9)
 
 
-def test_whole_steps_to_the_same_weights_end_on_the_central_path(points: tuple[Kinks, Norms, np.ndarray]) -> None:
+def test_whole_steps_to_the_same_weights_end_on_the_central_path(points: tuple[KinkCones, Norms, np.ndarray]) -> None:
     kinks, _, u = points
     for _ in range(60):
         change = kinks.change(u)

@@ -1,0 +1,114 @@
+"""What a run has when it ends: the objective of its weights, in every number format, and the optimum's zeros."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+
+import plait
+
+
+def near_copies(seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Two parties that hold the same ten columns but for a thousandth; the scores that the first one's would give."""
+    rng = np.random.default_rng(seed)
+    first = rng.normal(size=(1000, 10))
+    second = first + 1e-3 * rng.normal(size=first.shape)
+    return [first, second], first @ (rng.normal(size=10) * (rng.random(10) < 0.6)) + rng.normal(size=1000)
+
+
+@pytest.mark.parametrize(("precision", "seed"), [("float32", s) for s in (88, 116, 126, 322)] + [("int16", 273)])
+def test_the_objective_is_that_of_the_weights_where_a_party_is_left_with_none(precision: str, seed: int) -> None:
+    # A short memory puts x itself among the directions; where x has become 0, its scores are all rounding.
+    rng = np.random.default_rng(seed)
+    columns = rng.normal(size=(80, 12))
+    y = np.where(columns[:, 0] + 0.3 * columns[:, 4] + 0.5 * rng.normal(size=80) > 0, 1.0, -1.0)
+    penalty = plait.L1(float(10 ** rng.uniform(-2, -1)))
+    method = plait.Subspace(memory=int(rng.integers(1, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.ConvergenceWarning)
+        fit = plait.fit(
+            np.array_split(columns, 4, axis=1),
+            y,
+            loss=plait.SquaredHinge(),
+            penalty=penalty,
+            method=method,
+            stopping=plait.Stopping(tol=1e-15, max_rounds=40),
+            precision=precision,
+        )
+    x = np.concatenate(fit.weights)
+    z = columns @ x + fit.intercept
+    true = np.mean(np.maximum(0, 1 - y * z) ** 2) + penalty.alpha * np.abs(x).sum()
+    assert fit.objective == pytest.approx(true, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", [4, 10])
+def test_float32_arrives_where_a_party_stays_at_its_bound(seed: int) -> None:
+    # Its directions are so small that float32 takes their images for 0.
+    rng = np.random.default_rng(seed)
+    columns = rng.normal(size=(150, 2)) @ rng.normal(size=(2, 10)) + 1e-6 * rng.normal(size=(150, 10))
+    y = np.where(columns[:, 0] + 0.5 * rng.normal(size=150) > 0, 1.0, -1.0)
+    penalties = [plait.L2(1e-3) + plait.NonNegative(), plait.L1(1e-3) + plait.NonNegative()]
+    parts = [columns[:, :9], columns[:, 9:]]
+    exact = plait.fit(parts, y, loss=plait.Hinge(), penalty=penalties)
+    fit = plait.fit(parts, y, loss=plait.Hinge(), penalty=penalties, precision="float32")
+    assert exact.certified
+    assert fit.objective <= exact.objective * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("seed", [3, 6, 17, 20])
+def test_a_kinked_loss_in_float32_arrives_where_rows_share_kinks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    columns = (rng.random((400, 7)) < rng.uniform(0.1, 0.5, size=7)).astype(float)
+    y = np.where(columns @ rng.normal(size=7) + rng.normal(size=400) > 0, 1.0, -1.0)
+    fit = plait.fit(
+        [columns[:, :4], columns[:, 4:]], y, loss=plait.Hinge(), penalty=plait.L1(3e-3), precision="float32"
+    )
+    assert fit.certified
+
+
+def test_parties_that_stay_at_zero_have_numbers_that_are_finite() -> None:
+    rng = np.random.default_rng(5)
+    columns = rng.normal(size=(400, 12))
+    columns[:, rng.random(12) < 0.3] = 1.0
+    columns[:, rng.random(12) < 0.2] = 0.0
+    y = np.where(columns @ (rng.normal(size=12) * (rng.random(12) < 0.4)) + rng.normal(size=400) > 0, 1.0, -1.0)
+    strength = float(10 ** rng.uniform(-3, -1)) / 2
+    penalty = plait.L1(strength) + plait.GroupLasso(strength, [0])
+    fit = plait.fit(np.array_split(columns, 12, axis=1), y, loss=plait.Hinge(), penalty=penalty, fit_intercept=False)
+    assert fit.certified
+
+
+def test_weights_that_rest_at_a_wall_are_there_exactly() -> None:
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(20, 40))
+    y = columns[:, :3].sum(axis=1) + rng.normal(size=20)
+    penalty = plait.L2(1e-2) + plait.Box(-0.1, 0.2)
+    fit = plait.fit(np.array_split(columns, 2, axis=1), y, loss=plait.Squared(), penalty=penalty, fit_intercept=False)
+    x = np.concatenate(fit.weights)
+    slope = columns.T @ (columns @ x - y) / 20 + 1e-2 * x
+    pressed = (slope < -1e-4) | (slope > 1e-4)  # only a wall holds these
+    assert pressed.sum() > 5
+    assert np.array_equal(x[pressed], np.where(slope[pressed] < 0, 0.2, -0.1))
+
+
+@pytest.mark.parametrize("loss", [plait.Huber(1.35), plait.SquaredHinge(), plait.Squared()], ids=repr)
+def test_a_smooth_run_in_int16_arrives_where_progress_pauses(loss: plait.Loss) -> None:
+    parts, scores = near_copies(3)
+    y = np.where(scores > 0, 1.0, -1.0) if loss.classifies else scores
+    exact = plait.fit(parts, y, loss=loss, penalty=plait.L1(1e-3), stopping=plait.Stopping(tol=1e-9))
+    assert exact.certified
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.ConvergenceWarning)
+        fit = plait.fit(parts, y, loss=loss, penalty=plait.L1(1e-3), precision="int16")
+    assert fit.objective <= exact.objective * (1 + 1e-6)
+
+
+def test_a_lasso_has_the_zeros_of_the_optimum_though_it_ends_at_a_gap() -> None:
+    right = 0
+    for seed in range(6):
+        parts, y = near_copies(seed)
+        known = Lasso(alpha=1e-2, fit_intercept=False, tol=1e-14, max_iter=10**6).fit(np.hstack(parts), y)
+        fit = plait.fit(parts, y, loss=plait.Squared(), penalty=plait.L1(1e-2), fit_intercept=False)
+        right += np.array_equal(np.concatenate(fit.weights) != 0, known.coef_ != 0)
+    assert right >= 5

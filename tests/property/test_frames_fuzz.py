@@ -29,6 +29,7 @@ def seeds() -> list[bytes]:
         handshake.Hello(1, "0.1", "bank", "ab" * 32, "fit"),
         handshake.Ready(ROWS, "cd" * 32, 4),
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
+        handshake.Query(["a", "b", "c"], "20260101-120000-0a1b2c", requests=[2, 1]),
         handshake.Load("20260101-120000-0a1b2c", "20260101-120000-0a1b2c"),
         handshake.Meet(["ab" * 40, "cd"]),
         handshake.Alive(),

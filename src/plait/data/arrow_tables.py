@@ -27,6 +27,7 @@ class ParquetSource:
     """A Parquet file, or all of a folder in the order of their names, as one table."""
 
     path: Path
+    about: int | None = None
     form: CsvFormat | None = None
 
     @property
@@ -110,6 +111,7 @@ class ArrowSource:
 
     path: Path
     rows: int | None = None
+    about: int | None = None
     form: CsvFormat | None = None
 
     @property
@@ -159,6 +161,7 @@ class QuerySource:
     query: str
     folder: Path
     rows: int | None = None
+    about: int | None = None
     name: str = "the query"
     form: CsvFormat | None = None
 
@@ -215,6 +218,7 @@ class StreamSource:
     table: Any
     name: str
     rows: int | None = None
+    about: int | None = None
     form: CsvFormat | None = None
 
     def place(self, row: int) -> str:
@@ -222,7 +226,7 @@ class StreamSource:
 
     @cached_property
     def _reader(self) -> Any:
-        return arrow().RecordBatchReader.from_stream(self.table)
+        return _stream(self.table)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -233,11 +237,17 @@ class StreamSource:
 
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
         done = 0
-        for batch in _translated(
-            self.__dict__.pop("_reader", None) or arrow().RecordBatchReader.from_stream(self.table)
-        ):
+        for batch in _translated(self.__dict__.pop("_reader", None) or _stream(self.table)):
             yield from_arrow(batch.select(list(kinds)), kinds, f"{self.name}, row", done + 1)
             done += batch.num_rows
+
+
+def _stream(table: Any) -> Any:
+    """The stream of another library's table; DuckDB runs its query here, and fails with errors of its own."""
+    try:
+        return arrow().RecordBatchReader.from_stream(table)
+    except Exception as error:
+        raise unreadable(error) from error
 
 
 def _translated(batches: Any) -> Iterator[Any]:
@@ -245,7 +255,12 @@ def _translated(batches: Any) -> Iterator[Any]:
     try:
         yield from batches
     except (OSError, arrow().ArrowException) as error:
-        raise InputError(f"the table must be readable to its end. Found: {plain(str(error), 300)}.") from error
+        raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> InputError:
+    """What another library's table says when it is read."""
+    return InputError(f"the table must be readable to its end. Found: {plain(str(error), 300)}.")
 
 
 def _damaged(path: Path, error: Exception) -> InputError:

@@ -78,12 +78,12 @@ def pieces_of(path: Path, form: CsvFormat) -> Iterator[Piece]:
                     _check_length(path, rest)
                     continue
                 piece, header = piece[after:] if after else b"", False
-            end = _last_row_end(piece, quote) if data else len(piece)
+            end = _without_empty_lines(piece, _last_row_end(piece, quote) if data else len(piece))
             if end:
                 yield _piece(piece[:end], form)
-            rest = piece[end:]
             if not data:
                 return
+            rest = piece[end:]
             _check_length(path, rest)
 
 
@@ -126,6 +126,13 @@ def _last_row_end(piece: bytes, quote: bytes) -> int:
         quotes -= piece.count(quote, before, end)
         end = before
     return end
+
+
+def _without_empty_lines(piece: bytes, end: int) -> int:
+    """Where the rows before `end` end, without empty lines after them: at the end of a file these mean nothing."""
+    while piece.endswith((b"\n\n", b"\n\r\n"), 0, end):
+        end -= 2 if piece.endswith(b"\r\n", 0, end) else 1
+    return 0 if piece[:end] in (b"\n", b"\r\n") else end
 
 
 def _utf8(file: FileIO, encoding: str) -> Callable[[int], bytes]:

@@ -7,6 +7,7 @@ same result; so are the row and the value that an error names.
 
 import csv
 import io
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from plait._texts import Texts
-from plait._threads import in_order
+from plait._threads import in_order, keep_freed_memory
 from plait.data.csv_format import CsvFormat, detect
 from plait.data.csv_pieces import Piece, pieces_of
 from plait.data.sources import Batch, Kind, Kinds, NotANumber
@@ -29,6 +30,7 @@ MISSING = frozenset({"", "na", "nan", "null", "none", "n/a"})
 _MISSING_WRITTEN = [form(word) for word in sorted(MISSING) for form in (str.lower, str.upper, str.title)] + ["NaN"]
 _EXACT_ROWS = 10_000  # rows that are Python texts at a time: some MB
 _ARROW_BLOCK = 256 << 10  # bytes that pyarrow converts at a time: 256 kB and their numbers fit in a core's own cache
+_SAMPLE_BYTES = 1 << 18  # 256 kB at the beginning of a file: a few hundred rows of a wide table
 _GUESS_ROWS = 1_000  # rows that show what a column holds
 
 
@@ -48,6 +50,13 @@ class CsvSource:
     def columns(self) -> tuple[str, ...]:
         return tuple(next(rows_of(self.path, self.form)))
 
+    @cached_property
+    def about(self) -> int:
+        """As many as if all rows took as much room as those at its beginning do."""
+        with self.path.open("rb") as file:
+            first = file.read(_SAMPLE_BYTES)
+            return first.count(b"\n") * os.fstat(file.fileno()).st_size // max(1, len(first))
+
     def place(self, row: int) -> str:
         return f"{self.name}, line {row + 2}"
 
@@ -58,6 +67,7 @@ class CsvSource:
 
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
         done = 0
+        keep_freed_memory()  # pieces are as large as the ones before them
         try:
             for piece, batch in in_order(lambda piece: (piece, self._fast(piece, kinds)), self._pieces()):
                 if batch is None and not piece.regular:
@@ -239,7 +249,7 @@ def rows_of(path: Path, form: CsvFormat) -> Iterator[list[str]]:
     try:
         with path.open(newline="", encoding=encoding) as file:
             reader = csv.reader(file, delimiter=form.separator, quotechar=form.quote)
-            header = next(reader, [])
+            header = _named(next(reader, []))
             _check_header(path, header, form)
             yield header
             for row in _checked(path, reader, len(header)):
@@ -252,7 +262,14 @@ def rows_of(path: Path, form: CsvFormat) -> Iterator[list[str]]:
 
 
 def _checked(path: Path, rows: Any, width: int, done: int = 0) -> Iterator[list[str]]:
+    """The rows; empty lines may only stand after the last one."""
+    empty = 0
     for number, row in enumerate(rows, start=done + 2):
+        if not row:
+            empty = empty or number
+            continue
+        if empty:
+            raise InputError(f"{path.name}, line {empty} must have {width} fields. Found 0.")
         if len(row) != width:
             raise InputError(f"{path.name}, line {number} must have {width} fields. Found {len(row)}.")
         yield row
@@ -264,6 +281,11 @@ def _no_row(path: Path, width: int) -> InputError:
 
 def _unreadable(path: Path, form: CsvFormat, error: Exception) -> InputError:
     return InputError(f"{path.name} must be a CSV file in {form.encoding.upper()}. Found: {error}. {_hint(path, form)}")
+
+
+def _named(header: list[str]) -> list[str]:
+    """The names of the columns; one without a name is called by its place, such as "column 5"."""
+    return [name if name.strip() else f"column {place}" for place, name in enumerate(header, start=1)]
 
 
 def _check_header(path: Path, header: list[str], form: CsvFormat) -> None:

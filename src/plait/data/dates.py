@@ -99,6 +99,10 @@ class DatedSource:
         return self.source.rows
 
     @property
+    def about(self) -> int | None:
+        return self.source.about
+
+    @property
     def form(self) -> CsvFormat | None:
         return self.source.form
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from plait._threads import in_order
 from plait._types import Array
+from plait.data.row_places import parted, row_places
 from plait.errors import StorageError
 from plait.problem.row_blocks import Kernel, computed, grouped, row_slices
 
@@ -43,16 +44,26 @@ class DiskMatrix:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """Rows by a slice or by their numbers, and a few columns of them, as an array in memory."""
-        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        """Rows by a slice, by their numbers or by a mask, and some columns of them, as an array in memory.
+
+        Rows and columns are chosen one after the other: two lists give all pairs of both.
+        """
+        rows, columns = parted(key)
         if isinstance(rows, slice):
-            start, stop, step = rows.indices(self.shape[0])
-            if isinstance(columns, slice) and columns == slice(None):
-                found = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
-                return self._read(start, found)[::step]
-            parts = [block[:, columns] for block in self._blocks(start, stop)]
-            return np.concatenate(parts)[::step]
-        return self._gathered(np.asarray(rows))[:, columns]
+            return self._sliced(range(*rows.indices(self.shape[0])), columns)
+        found = self._gathered(row_places(rows, self.shape[0]))[:, columns]
+        return found[0] if np.ndim(rows) == 0 else found
+
+    def _sliced(self, rows: range, columns: Any) -> Array:
+        """Rows at equal distances: only the wanted columns of all of them are in memory at a time."""
+        if not rows:
+            return np.empty((0, self.shape[1]), self.dtype)[:, columns]
+        low, high = min(rows[0], rows[-1]), max(rows[0], rows[-1]) + 1
+        if isinstance(columns, slice) and columns == slice(None):
+            found = self._read(low, np.empty((high - low, self.shape[1]), self.dtype))
+        else:
+            found = np.concatenate([block[:, columns] for block in self._blocks(low, high)])
+        return found if rows.step == 1 else found[rows[0] - low :: rows.step]
 
     def _blocks(self, start: int, stop: int) -> Iterator[Array]:
         for rows in row_slices(*self.shape):
@@ -60,10 +71,8 @@ class DiskMatrix:
             if first < last:
                 yield self[first:last]
 
-    def _gathered(self, rows: npt.NDArray[Any]) -> Array:
+    def _gathered(self, rows: npt.NDArray[np.int64]) -> Array:
         """Some rows, in their order."""
-        if rows.dtype == bool:
-            rows = np.flatnonzero(rows)
         found = np.empty((rows.size, self.shape[1]), self.dtype)
         order = np.argsort(rows, kind="stable")
         ordered = rows[order]

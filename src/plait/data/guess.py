@@ -19,6 +19,7 @@ from plait.errors import InputError
 
 _SAMPLE_ROWS = 5_000  # rows that are looked at: enough to meet rare values, read in well under a second
 _MOST_CATEGORIES = 20  # a text column with more values in the sample is a name or free text, not a category
+_NEARLY_ALL = 0.9  # of the values of a column: then the others are mistakes
 _ID_NAME = re.compile(
     r"(^|[_\s-])(id|ids|key|no|nr|number|kennung|kunde|kundennummer|customer|client|patient|account|konto)($|[_\s-])"
 )
@@ -71,9 +72,18 @@ def guess_columns(path: Path, labelled: bool) -> Guess:
         elif len(distinct) <= _MOST_CATEGORIES:
             one_hot.append(name)
         else:
-            drop[name] = f"texts with more than {_MOST_CATEGORIES} values"
+            drop[name] = _why_no_category(sample[name], form)
     known = {name: written[0] for name, written in dates.items() if name in others and name not in drop}
     return Guess(form, names, id_column, label, _positive(sample, label, numbers), missing, tuple(one_hot), drop, known)
+
+
+def _why_no_category(values: Sequence[str], form: CsvFormat) -> str:
+    """Why a column of many different texts is left out."""
+    given = [value for value in values if value.strip().lower() not in MISSING]
+    texts = [value for value in given if as_numbers([value], form) is None]
+    if len(texts) <= (1 - _NEARLY_ALL) * len(given):
+        return f"numbers, but for {len(texts)} of {len(given)} values, like {texts[0].strip()[:20]!r}: correct these"
+    return f"texts with more than {_MOST_CATEGORIES} values"
 
 
 def _date_formats(values: Sequence[str]) -> list[str]:
@@ -110,16 +120,21 @@ def _sample(path: Path) -> tuple[CsvFormat, dict[str, list[str]]]:
 
 def _id(sample: dict[str, list[str]], numbers: dict[str, Any], dates: Collection[str]) -> str:
     """A column whose values all differ and are whole numbers or texts; one whose name says so is preferred."""
-    able = []
+    able, nearly = [], []
     for name, values in sample.items():
         if name in dates:
             continue
         read = numbers[name]
         whole = read is None or (not np.isnan(read).any() and bool((read == np.floor(read)).all()))
-        if whole and len(set(values)) == len(values) and not any(v.strip().lower() in MISSING for v in values):
+        given = {v for v in values if v.strip().lower() not in MISSING}
+        if whole and len(given) == len(values):
             able.append(name)
-    named = [name for name in able if _ID_NAME.search(name.lower())]
-    return (named or able or [""])[0]
+        elif len(given) >= _NEARLY_ALL * len(values):
+            nearly.append(name)
+    for names in (able, nearly):  # a few ids that are repeated or missing are named by the checks before a run
+        if named := [name for name in names if _ID_NAME.search(name.lower())]:
+            return named[0]
+    return (able or [""])[0]
 
 
 def _label(sample: dict[str, list[str]], id_column: str) -> str:

@@ -17,7 +17,8 @@ _GROWTH = 8  # each time by an eighth: the system moves such large blocks withou
 class MatrixWriter:
     """Rows are appended; `finish` gives the matrix (N, d), which is an array or a `DiskMatrix`."""
 
-    def __init__(self, width: int, rows: int | None = None, room: Room = IN_MEMORY) -> None:
+    def __init__(self, width: int, rows: int | None = None, room: Room = IN_MEMORY, about: int | None = None) -> None:
+        """For so many rows, where their number is known, or for about so many."""
         self._width, self._room, self._dtype = width, room, np.dtype(room.dtype)
         self._row_bytes = max(1, width * self._dtype.itemsize)
         self._rows = 0
@@ -26,7 +27,9 @@ class MatrixWriter:
         if rows is not None and rows * self._row_bytes > room.for_table:
             self._disk = DiskWriter(width, self._dtype, room.folder)
         else:
-            first = _FIRST_BYTES // self._row_bytes + 1 if rows is None else rows
+            # Memory that is taken at once comes in large pages.  What is not used is given back, and was never touched.
+            likely = min(about or 0, room.for_table // self._row_bytes)
+            first = max(likely, _FIRST_BYTES // self._row_bytes + 1) if rows is None else rows
             self._matrix = np.empty((first, width), self._dtype)
 
     def append(self, columns: Sequence[Array], rows: int) -> None:

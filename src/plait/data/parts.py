@@ -1,7 +1,7 @@
 """Turn whatever a user calls a table into checked matrices, with errors that name the party and the column."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._types import Array
-from plait.data.arrow_tables import StreamSource
+from plait.data.arrow_tables import StreamSource, unreadable
+from plait.data.csv_format import CsvFormat
 from plait.data.memory import IN_MEMORY, Room
 from plait.data.plain_matrices import as_dense, sound_csr
 from plait.data.row_index import check_index
 from plait.data.sources import Kind, NotANumber, Source
-from plait.data.tables import read_table
+from plait.data.tables import STREAMED, open_path, read_table
 from plait.errors import InputError
 from plait.problem.features import Features
 from plait.problem.row_blocks import Blocks, by_parts, grouped, mapped, row_slices
@@ -74,7 +75,7 @@ def read_part(name: str, table: Any, columns: tuple[str, ...] = (), room: Room =
     table = _opened(table)
     streamed = hasattr(table, "__arrow_c_stream__") and not hasattr(table, "to_numpy")
     if isinstance(table, Path) or streamed:
-        return checked_part(name, *_streamed(name, table, room))
+        return _streamed(name, table, room)
     columns = columns or _column_names(table)
     matrix = sound_csr(f"party {name!r}", table) if sp.issparse(table) else as_dense(name, table, columns)
     return checked_part(name, matrix, columns)
@@ -85,26 +86,34 @@ def _opened(table: Any) -> Any:
     if isinstance(table, str):
         return Path(table)
     if hasattr(table, "collect_schema") and hasattr(table, "lazy") and hasattr(table, "sink_parquet"):
-        return table.collect()
+        try:
+            return table.collect()
+        except Exception as error:  # any of polars' own
+            raise unreadable(error) from error
     if hasattr(table, "get_fragments") and hasattr(table, "scanner"):
         return table.scanner().to_reader()
     return table
 
 
-def checked_part(name: str, matrix: Any, columns: tuple[str, ...] = ()) -> Part:
-    """A part of this matrix, which is dense, CSR or on disk; InputError where it is empty or not finite."""
+def checked_part(
+    name: str, matrix: Any, columns: tuple[str, ...] = (), place: Callable[[int], str] = "row {}".format
+) -> Part:
+    """A part of this matrix, which is dense, CSR or on disk; InputError where it is empty or not finite.
+
+    place   how messages call a row, counted from 0
+    """
     rows, width = matrix.shape
     if width == 0:
         raise InputError(f"party {name!r} must hold at least one column. Found none. Leave the party out.")
     if rows == 0:
         raise InputError(f"party {name!r} must hold at least one row. Found none.")
     part = Part(name, matrix, columns or tuple(str(j) for j in range(width)))
-    _check_finite(part)
+    _check_finite(part, place)
     return part
 
 
-def _streamed(name: str, table: Any, room: Room) -> tuple[Any, tuple[str, ...]]:
-    """A file, or an Arrow C stream of another library, read batch by batch: its numbers (N, d) and their names."""
+def _streamed(name: str, table: Any, room: Room) -> Part:
+    """A file, or an Arrow C stream of another library, read batch by batch."""
     source = table if isinstance(table, Path) else StreamSource(table, f"party {name!r}")
     try:
         read = read_table(source, choose=_all_numbers, texts="refuse", room=room)
@@ -113,7 +122,9 @@ def _streamed(name: str, table: Any, room: Room) -> tuple[Any, tuple[str, ...]]:
             f"party {name!r} must bring numbers. Column {error.column!r} cannot be read as numbers: found "
             f"{error.found!r} in {error.where}. {_ENCODE}"
         ) from error
-    return read.numbers, read.names
+    if isinstance(table, Path) and (table.is_dir() or table.suffix.lower() in STREAMED):
+        return checked_part(name, read.numbers, read.names, open_path(table, CsvFormat()).place)
+    return checked_part(name, read.numbers, read.names)
 
 
 def _all_numbers(source: Source) -> dict[str, Kind]:
@@ -201,7 +212,7 @@ def _column_names(table: Any) -> tuple[str, ...]:
     return () if columns is None else tuple(str(c) for c in columns)
 
 
-def _check_finite(part: Part) -> None:
+def _check_finite(part: Part, place: Callable[[int], str]) -> None:
     matrix = part.matrix
     if sp.issparse(matrix):
         if all(by_parts(lambda part: bool(np.isfinite(matrix.data[part]).all()), matrix.nnz)):
@@ -217,8 +228,8 @@ def _check_finite(part: Part) -> None:
         row = grouped(row_slices(*matrix.shape))[group][0].start + within
         found = matrix[row : row + 1][0, column]
     raise InputError(
-        f"party {part.name!r} must bring finite numbers. Found {found} in column {part.columns[column]!r}, row {row}. "
-        "Impute or drop missing values (NaN) and infinity first."
+        f"party {part.name!r} must bring finite numbers. Found {found} in column {part.columns[column]!r}, "
+        f"{place(row)}. Impute or drop missing values (NaN) and infinity first."
     )
 
 

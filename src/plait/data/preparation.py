@@ -19,7 +19,7 @@ from plait.data.matrix_writer import MatrixWriter
 from plait.data.memory import IN_MEMORY, Room
 from plait.data.one_hot import category, encode, encode_sparse, places_among, values_of
 from plait.data.prepare_options import PrepareOptions
-from plait.data.scaling import filling, scaling, scaling_by_ranges
+from plait.data.scaling import filling, need_finite, scaling, scaling_by_ranges
 from plait.data.sources import REMEDY, Kind, Source
 from plait.data.statistics import gather
 from plait.data.tables import Table
@@ -199,6 +199,8 @@ def fit(table: Table, options: PrepareOptions, leave_out: tuple[str, ...], only:
         fill, known = np.zeros(len(numbers)), None
     else:
         known = gather(matrix)
+        if options.scale != "ranges":  # those move every number into its range
+            need_finite(matrix, known, numbers)
         fill = filling(matrix, known, numbers, options.impute)
         known = known.filled(fill)
     if options.scale == "ranges":

@@ -15,6 +15,7 @@ from plait._threads import blas_threads
 from plait._types import Array
 from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
+from plait.data.row_places import parted, row_places
 from plait.errors import ConfigError, PlaitError, StorageError
 from plait.problem.row_blocks import Kernel, Loaded, as_float64, grouped, row_slices, split
 
@@ -101,14 +102,15 @@ class RayMatrix:
             yield from _answered(ray, asked.pop((i, turn)))
 
     def __getitem__(self, key: Any) -> Any:
-        """Some rows, and a few columns of them, in this process."""
-        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
-        wanted = np.arange(self.shape[0])[rows]
+        """Some rows, and some columns of them, in this process, as those of a `DiskMatrix`."""
+        rows, columns = parted(key)
+        wanted = row_places(rows, self.shape[0])
         owners = np.searchsorted(self._firsts, wanted, side="right") - 1
         found = np.empty((wanted.size, self.shape[1]), self.dtype)
         for i in np.unique(owners):
             found[owners == i] = _answered(_ray(), self._holders[i].take.remote(self._kept, wanted[owners == i]))
-        return found[:, columns]
+        chosen = found[:, columns]
+        return chosen if isinstance(rows, slice) or np.ndim(rows) else chosen[0]
 
 
 def _calls(groups: Groups) -> list[Groups]:

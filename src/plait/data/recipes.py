@@ -11,10 +11,10 @@ from plait._texts import RowNumbers
 from plait.data.matrix_writer import MatrixWriter
 from plait.data.memory import IN_MEMORY
 from plait.data.preparation import Preparation
-from plait.data.sources import Kind, Source
-from plait.data.tables import Table
+from plait.data.sources import Batch, Kind, Source
+from plait.data.tables import Table, ids_of
 from plait.data.texts import Coded
-from plait.errors import InputError
+from plait.errors import InputError, other_rows
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Recipe:
     order      which rows of the source, in which order (N,); None for all
     prepared   what is done to them; None for the numbers as they are
     dtype      how numbers are stored
+    ids        the columns of ids, by which rows are known again; none where they have no ids
+    seal       64 bits of every id of the source (N,), as it was read first
     """
 
     source: Source
@@ -32,6 +34,8 @@ class Recipe:
     order: npt.NDArray[np.int64] | None = None
     prepared: Preparation | None = None
     dtype: str = "float64"
+    ids: tuple[str, ...] = ()
+    seal: npt.NDArray[np.uint64] | None = None
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -55,10 +59,11 @@ class Recipe:
         writer = MatrixWriter(len(self.numbers), ascending.size, replace(IN_MEMORY, dtype=self.dtype))
         coded: dict[str, list[Coded]] = {name: [] for name, kind in self.kinds.items() if kind == "category"}
         done = found = 0
-        for batch in self.source.batches(self.kinds):
+        for batch in self.source.batches({**self.kinds, **dict.fromkeys(self.ids, "text")}):
             upto = int(np.searchsorted(ascending, done + batch.rows))
             here = ascending[found:upto] - done
             if here.size:
+                self._check(batch, here, ascending[found:upto])
                 writer.append([batch.numbers[name][here] for name in self.numbers], here.size)
                 for name, parts in coded.items():
                     parts.append(batch.categories[name][here])
@@ -72,6 +77,11 @@ class Recipe:
             )
         texts = {name: _joined(parts) for name, parts in coded.items()}
         return Table(RowNumbers(ascending.size), writer.finish(), self.numbers, texts)
+
+    def _check(self, batch: Batch, here: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> None:
+        """InputError unless these rows of the source, at these places of a batch, have the ids that they had first."""
+        if self.seal is not None and not np.array_equal(ids_of(batch, self.ids).take(here).hashes(), self.seal[rows]):
+            raise other_rows(self.source.name)
 
 
 def _joined(parts: Sequence[Coded]) -> Coded:

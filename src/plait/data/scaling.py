@@ -12,15 +12,50 @@ from plait.errors import ConfigError, InputError
 from plait.problem.row_blocks import row_slices
 
 
-class MissingNumber(InputError):
-    """A number is missing in a row, counted from 0, where none may be."""
+class NoNumber(InputError):
+    """What stands in a column, in a row counted from 0, cannot be computed with."""
+
+    def __init__(self, column: str, row: int, sentence: str) -> None:
+        self.column, self.row = column, row
+        super().__init__(sentence)
+
+
+class MissingNumber(NoNumber):
+    """A number is missing where none may be."""
 
     def __init__(self, column: str, row: int, place: str) -> None:
-        self.column, self.row = column, row
         super().__init__(
+            column,
+            row,
             f"column {column!r} must have no missing numbers. Found one in {place}. "
-            'Set prepare.impute = "mean", "median" or "zero".'
+            'Set prepare.impute = "mean", "median" or "zero".',
         )
+
+
+class InfiniteNumber(NoNumber):
+    """A number is infinite."""
+
+    def __init__(self, column: str, row: int, place: str) -> None:
+        super().__init__(
+            column,
+            row,
+            f"column {column!r} must hold finite numbers. Found infinity in {place}. Correct it, leave it empty, or "
+            "list the column in data.drop.",
+        )
+
+
+def need_finite(matrix: Any, known: Statistics, names: tuple[str, ...]) -> None:
+    """Raise InfiniteNumber where a column of a dense matrix holds infinity."""
+    infinite = np.flatnonzero(np.isinf(known.low) | np.isinf(known.high))
+    infinite = infinite[known.count[infinite] > 0]
+    if not infinite.size:
+        return
+    at = int(infinite[0])
+    for rows in row_slices(*matrix.shape):
+        found = np.flatnonzero(np.isinf(matrix[rows][:, at]))
+        if found.size:
+            row = rows.start + int(found[0])
+            raise InfiniteNumber(names[at], row, f"row {row + 1}")
 
 
 def filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:

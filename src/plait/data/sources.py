@@ -55,6 +55,11 @@ class Source(Protocol):
         ...
 
     @property
+    def about(self) -> int | None:
+        """About how many rows it has, where that is known before they are read and their number is not."""
+        ...
+
+    @property
     def form(self) -> CsvFormat | None:
         """How numbers are written in its texts; None for as Python writes them."""
         ...

@@ -216,7 +216,7 @@ def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind
     numbers = tuple(name for name, kind in kinds.items() if kind == "number")
     if source.rows is not None:
         room.check(source.rows)
-    writer = MatrixWriter(len(numbers), source.rows, room)
+    writer = MatrixWriter(len(numbers), source.rows, room, source.about)
     ids: list[Texts] = []
     coded: dict[str, list[Coded]] = {name: [] for name, kind in kinds.items() if kind == "category"}
     count = 0
@@ -225,7 +225,7 @@ def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind
         for name, parts in coded.items():
             parts.append(batch.categories[name])
         if id_columns:
-            ids.append(_ids(batch, id_columns))
+            ids.append(ids_of(batch, id_columns))
         count += batch.rows
     room.check(count)
     if not count:
@@ -240,7 +240,7 @@ def _as_numbers_are_written(source: Source, column: Coded) -> Coded:
     return column if numbers is None else column.renamed([str(float(number)) for number in numbers])
 
 
-def _ids(batch: Batch, names: tuple[str, ...]) -> Texts:
+def ids_of(batch: Batch, names: tuple[str, ...]) -> Texts:
     """One text per row; a JSON list of texts where several columns make the id."""
     if len(set(names)) == 1:
         return batch.texts[names[0]]

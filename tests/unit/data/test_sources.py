@@ -10,7 +10,7 @@ import pytest
 
 import plait
 from plait._texts import RowNumbers, Texts
-from plait.data import csv_pieces
+from plait.data import csv_pieces, csv_tables
 from plait.data.arrow_tables import ParquetSource, QuerySource
 from plait.data.csv_format import CsvFormat
 from plait.data.sources import Source
@@ -75,6 +75,20 @@ def test_a_bad_row_is_named_by_file_line_column_and_value(tmp_path: Path, engine
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=what):
         read_table(tmp_path / "t.csv", "id", choose=lambda _: {"x": "number", "y": "number"}, texts="refuse")
+
+
+@pytest.mark.parametrize("end", ["", "\n\n", "\r\n\r\n", "\n" * 200, "\n\r\n\n", '\n"e",1,"2\n\n"\n\n\n'])
+@pytest.mark.parametrize("thousands", ["", "'"])
+def test_empty_lines_at_the_end_mean_nothing(tmp_path: Path, engine: str, end: str, thousands: str) -> None:
+    lines = ["id,x,c", *(f"{i},{i},c" for i in range(40))]
+    (tmp_path / "t.csv").write_bytes(("\n".join(lines) + end).encode())
+    table = read_table(tmp_path / "t.csv", "id", form=CsvFormat(thousands=thousands))
+    np.testing.assert_array_equal(table.column("x")[:40], np.arange(40))
+    assert len(table.ids) == 40 + ("e" in end)
+    assert len(list(csv_tables.rows_of(tmp_path / "t.csv", CsvFormat()))) == 41 + ("e" in end)
+    (tmp_path / "none.csv").write_bytes(b"id,x,c" + end.encode().partition(b'"')[0])
+    with pytest.raises(InputError, match="at least one row"):
+        read_table(tmp_path / "none.csv", "id")
 
 
 def test_a_quote_that_is_never_closed_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

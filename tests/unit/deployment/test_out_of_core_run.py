@@ -8,10 +8,13 @@ import pytest
 
 from plait._texts import Texts
 from plait.alignment.order import Order
+from plait.data.arrow_tables import ParquetSource
 from plait.data.disk_matrix import DiskMatrix
+from plait.data.recipes import Recipe
+from plait.data.tables import read_table
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
-from plait.deployment.local_data import load_rows
+from plait.deployment.local_data import Rows, load_ids, load_rows
 from plait.deployment.progress import Silent
 from plait.errors import InputError
 from tests.extras import arrow as pa
@@ -59,3 +62,47 @@ def test_a_missing_number_is_named_by_file_row_and_column(tmp_path: Path) -> Non
     order = Order(np.array([3, 0]), Texts.of(["k3", "k0"]), {})
     with pytest.raises(InputError, match=r"column 'v' .* Found one in 1\.parquet, row 2"):
         load_rows(job, file, order)
+
+
+RULES = "[alignment]\nmin_rows = 1\n"
+
+
+@pytest.mark.parametrize("ids", [("id",), ("id", "x")])
+def test_a_query_with_another_order_each_time_is_refused_and_a_sorted_one_is_not(
+    tmp_path: Path, ids: tuple[str, ...]
+) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is an extra: pip install 'plait[duckdb]'")
+    names = [f" K{i:05d}" for i in range(25_000)]
+    parquet.write_table(
+        pa.table({"id": names, "x": range(25_000), "w": 1.0 * np.arange(25_000), "v": np.arange(25_000.0)}),
+        tmp_path / "t.parquet",
+    )
+    (tmp_path / "job.toml").write_text(JOB + RULES + 'case = "fold"\n')
+    job = read_job(tmp_path / "job.toml")
+
+    def load(order: str) -> tuple[Rows, Order]:
+        query = f"select * from 't.parquet' order by {order}"
+        (tmp_path / "shop.toml").write_text(f'[data]\nsource = "{query}"\nid = {list(ids)}\n')
+        file = read_party(tmp_path / "job.toml", "shop")
+        known = load_ids(job, file)
+        found = Order.of(known, np.arange(0, len(known.texts), 2), {})
+        return load_rows(job, file, found), found
+
+    rows, order = load("id desc")
+    np.testing.assert_array_equal(rows.matrix[:, -1], np.arange(1.0, 25_000, 2))
+    assert rows.ids == order.ids
+    for changing in ("random()", "random() limit 20000"):
+        with pytest.raises(InputError, match="shop must hold the same ids in the same rows each time"):
+            load(changing)
+
+
+def test_a_worker_that_reads_other_rows_than_before_does_not_compute_on_them(tmp_path: Path) -> None:
+    table = pa.table({"id": [f"k{i}" for i in range(1000)], "v": np.arange(1000.0)})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    seal = read_table(tmp_path / "t.parquet", "id").ids.hashes()  # type: ignore[attr-defined]
+    order = np.random.default_rng(0).permutation(1000)[:900]
+    recipe = Recipe(ParquetSource(tmp_path / "t.parquet"), {"v": "number"}, order, ids=("id",), seal=seal)
+    np.testing.assert_array_equal(recipe.load(100, 300)[:, 0], order[100:300])
+    parquet.write_table(table.take([*range(500), *range(501, 1000), 500]), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet must hold the same ids in the same rows each time"):
+        recipe.load(100, 300)

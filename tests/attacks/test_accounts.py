@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 import plait
+from plait.deployment.coordinator_program import coordinate
 from plait.deployment.doctor import examine
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.party_privacy import policy_at
+from plait.deployment.progress import Silent
 from plait.errors import BudgetError, PrivacyError
 from plait.privacy import (
     Adjacency,
@@ -26,12 +29,13 @@ from plait.privacy import (
     Policy,
     RandomisedResponse,
     Recommended,
+    Unlimited,
 )
 from plait.privacy.accounting import epsilon_of, mu_of
 from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.problem.penalties import L2
 from plait.studies.privacy_mutations import Mutation
-from tests.attacks.test_deployed import PRIVATE
+from tests.attacks.test_deployed import BUDGET, PLAIN, PRIVATE, RANGES
 from tests.attacks.test_library import data, spent
 from tests.e2e.conftest import JobMaker
 
@@ -80,6 +84,67 @@ def test_attack_10_a_party_with_a_budget_is_in_no_simulated_run_without_a_guaran
     labels = Policy(labels=RandomisedResponse(1.0), ledger=LedgerFolder(tmp_path, Budget(1.0)))
     with pytest.raises(PrivacyError, match="only in runs that protect it"):
         plait.fit({"bank": OWN, "shop": OTHER}, Y, privacy=labels)
+
+
+def test_attack_1_a_budget_that_promises_nothing_is_refused(tmp_path: Path) -> None:
+    """At delta = 1/2 a hundred runs would fit into epsilon = 1, and so would showing half of the rows."""
+    for delta in (0.5, 1 / Y.size):
+        with pytest.raises(PrivacyError, match="below 1/N"):
+            train(tmp_path / "loose", Recommended(1.0), Budget(1.0, delta=delta))
+    train(tmp_path / "small", Recommended(1.0), Budget(1.0, delta=1e-3))
+    loose = Mutation("loose", "privacy.ledger.budget:Budget.check", lambda f: lambda *a: None, lambda: False)
+    with loose.applied():
+        for k in range(3):
+            train(tmp_path / "hundred", Recommended(1.0), Budget(1.0, delta=0.5), run=str(k))
+    assert spent(tmp_path / "hundred") > 1.5
+
+
+SHOWN = {
+    "an unlimited ledger": {"shop": NoPrivacy()},
+    "noise and an unlimited ledger": {"shop": PaperNoise(100.0)},
+}
+
+
+@pytest.mark.parametrize("how", SHOWN)
+def test_attack_10_a_ledger_without_a_limit_does_not_lift_the_budget_of_an_account(tmp_path: Path, how: str) -> None:
+    train(tmp_path, Recommended(0.5), Budget(1.0))
+    policy = Policy({"bank": NoPrivacy(), **SHOWN[how]}, ledger=LedgerFolder(tmp_path, Unlimited()))
+    with pytest.raises(PrivacyError, match="only in runs that protect it"):
+        plait.fit({"bank": OWN, "shop": OTHER}, Y, privacy=policy)
+    train(tmp_path, Recommended(0.5), Budget(1.0), run="nothing was shown, and what is left may be spent")
+    unasked = Mutation(
+        "unasked", "privacy.ledger.release_gate:LedgerFolder._limited", lambda f: lambda *a: False, lambda: False
+    )
+    with unasked.applied(), warnings.catch_warnings(action="ignore"):
+        plait.fit({"bank": OWN, "shop": OTHER}, Y, privacy=policy)
+
+
+def test_attack_3_labels_with_a_budget_are_in_no_run_that_shows_them(tmp_path: Path) -> None:
+    ledger = LedgerFolder(tmp_path, Budget(2.0))
+    plait.fit([OWN, OTHER], Y, privacy=Policy(labels=RandomisedResponse(1.0), ledger=ledger))
+    for privacy in (NoPrivacy(), [NoPrivacy(), Recommended(1.0)]):
+        policy = Policy(privacy, ledger=ledger, run="another")
+        with pytest.raises(PrivacyError, match="a budget for the labels"):
+            plait.fit([OWN, OTHER], Y, privacy=policy)
+        with pytest.raises(PrivacyError, match="a budget for the labels"):
+            plait.VerticalLogisticRegression({"party 0": [0, 1, 2], "party 1": [3, 4, 5, 6]}, privacy=policy).fit(
+                np.hstack([OWN, OTHER]), Y
+            )
+
+
+def test_attack_3_a_job_that_leaves_out_the_protection_of_labels_does_not_get_them(jobs: JobMaker) -> None:
+    """The label party is a helper, too, and so takes part in runs that protect its columns."""
+    both = '[privacy]\n{labels}[privacy.parties]\nbank = {{ name = "recommended", epsilon = 1.0 }}\n'
+    labels = 'labels = { name = "randomised-response", epsilon = 1.0 }\n'
+    own = {"bank": RANGES + BUDGET, "shop": '[prepare]\nscale = "none"\n'}
+    made = jobs(**{**PLAIN, "more": both.format(labels=labels), "own": own})
+    job = read_job(made.file)
+    files = [read_party(made.file, name) for name in job.parties]
+    coordinate(job, files[0], files, None, Silent())
+    made.file.write_text(made.file.read_text().replace(labels, ""))
+    job = read_job(made.file)
+    with pytest.raises(PrivacyError, match="or for its labels"):
+        policy_at(job, read_party(made.file, "bank"))
 
 
 def test_attack_1_a_job_does_not_choose_the_unit_of_a_partys_budget(jobs: JobMaker) -> None:
@@ -161,7 +226,7 @@ def drawn_at_once(folder: LedgerFolder) -> list[str]:
         def reserve(self: Any, *args: Any) -> Any:
             if not begun.is_set():
                 begun.set()
-                ended.wait(1.0)  # seconds: the other program needs a hundredth of it, unless it has to wait
+                ended.wait(4.0)  # seconds: the other program needs far less, unless it has to wait
             return original(self, *args)
 
         return reserve

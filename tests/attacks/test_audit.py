@@ -34,6 +34,12 @@ def test_a_fault_that_is_itself_broken_counts_as_nothing_caught() -> None:
         broken.caught()
 
 
+def test_every_fault_finds_what_it_is_put_into() -> None:
+    for mutation in MUTATIONS:
+        with mutation.applied():
+            pass
+
+
 def test_there_are_enough_faults_and_each_is_undone() -> None:
     assert len({m.name for m in MUTATIONS}) == len(MUTATIONS) >= 25
     with MUTATIONS[0].applied():

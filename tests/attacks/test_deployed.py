@@ -181,6 +181,23 @@ def test_attack_11_the_allowance_is_one_on_every_path_and_survives_restarts(jobs
     assert (batch.scalars < 0).all(), "a batch has no other allowance"
 
 
+def test_attack_11_requests_that_one_query_joins_have_the_limits_of_each_alone(jobs: JobMaker) -> None:
+    job, files, run = trained(jobs, PLAIN)
+    shop = set_trust(files["shop"], max_queries=6, scores_per_id=2, max_scores=7)
+    service = Scorer(job, shop, run, KEY, new_rows(shop, 12), SERVE)
+    joined = Query(["new0", "new1", "new2", "new3", "new0", "new4", "new0"], requests=[3, 4])
+    marks = service.look_up([joined])[0].scalars.tolist()
+    assert marks == [0, 0, 0, -1, -1, -1, -1], "the second request does not fit into the minute: all of it is refused"
+    marks = service.look_up([Query(["new0", "new0", "new5"], requests=[1, 2])])[0].scalars.tolist()
+    assert marks == [0, 1, 0], "an id has its limit across requests"
+    service.close()
+    free = Scorer(job, set_trust(shop, max_queries=0), run, KEY, new_rows(shop, 12), SERVE)
+    marks = free.look_up([Query(["new6", "new7", "new8"], requests=[2, 1])])[0].scalars.tolist()
+    assert marks == [1, 1, 0], "the run has one score left: a request of two gets none"
+    assert free.look_up([Query(["new9"])])[0].scalars.all()
+    free.close()
+
+
 def test_attack_11_ids_and_runs_have_limits_for_ever(jobs: JobMaker) -> None:
     job, files, run = trained(jobs, PLAIN)
     shop = set_trust(files["shop"], max_queries=0, scores_per_id=3, max_scores=8)

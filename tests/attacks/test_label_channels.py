@@ -10,6 +10,8 @@ import pytest
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.progress import Silent
+from plait.errors import BudgetError, InputError
+from plait.privacy import Budget, LedgerFolder, Policy
 from plait.privacy.mechanisms.labels import RandomisedResponse
 from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.noise import InsecureTestNoise
@@ -82,3 +84,78 @@ def test_attack_3_a_deployed_label_party_sends_nothing_but_what_reports_tell(job
     with true.applied():
         one, two = both()
     assert one != two
+
+
+@pytest.mark.parametrize("ids", [["x"] * 200, [str(i // 2) for i in range(200)], [*range(199), "0"]],
+                         ids=["one for all", "pairs", "a number and its text"])  # fmt: skip
+def test_attack_2_rows_that_share_an_id_share_no_noise(tmp_path: Path, ids: list[Any]) -> None:
+    """One coin for all rows of a label would show every label, up to its name."""
+    labels = np.where(np.random.default_rng(0).random(200) > 0.5, 1.0, -1.0)
+
+    def reports(root: Path) -> np.ndarray:
+        ledger = LedgerFolder(root, Budget(2.0))
+        return Policy(labels=RandomisedResponse(1.0), ledger=ledger, ids=ids).protect_labels(labels)[0]
+
+    with pytest.raises(InputError, match="an id of its own"):
+        reports(tmp_path / "refused")
+    shared = Mutation(
+        "shared", "privacy.mechanisms.permanent:_need_different", lambda f: lambda names: None, lambda: False
+    )
+    if ids[0] == ids[-2]:
+        with shared.applied():
+            seen = [reports(tmp_path / str(k)) for k in range(10)]
+        assert any(abs(np.corrcoef(each, labels)[0, 1]) == pytest.approx(1.0) for each in seen if np.ptp(each))
+
+
+def test_ids_may_be_numbers(tmp_path: Path) -> None:
+    labels, ledger = np.where(np.arange(50) % 3 == 0, 1.0, -1.0), LedgerFolder(tmp_path, Budget(1.0))
+    numbers, texts = (
+        Policy(labels=RandomisedResponse(1.0), ledger=ledger, ids=ids).protect_labels(labels)[0]
+        for ids in (np.arange(50), [str(i) for i in range(50)])
+    )
+    assert np.array_equal(numbers, texts)
+
+
+WRITTEN = {
+    "case": lambda text: text.lower(),
+    "white space": lambda text: f" {text} ",
+    "wide characters": lambda text: "".join(chr(ord(c) + 0xFEE0) for c in text),
+    "zeros": lambda text: f"P{int(text[1:])}",
+}
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_attack_2_ids_that_are_written_in_another_way_are_paid_for(tmp_path: Path, how: str) -> None:
+    """A job may compare ids without regard to case: then every label would be reported anew, for nothing."""
+    ids, labels = [f"P{i:04}" for i in range(1, 101)], np.where(np.arange(100) % 3 == 0, 1.0, -1.0)
+
+    def reports(names: list[str], budget: float) -> np.ndarray:
+        ledger = LedgerFolder(tmp_path / str(budget), Budget(budget))
+        return Policy(labels=RandomisedResponse(1.0), ledger=ledger, ids=names).protect_labels(labels)[0]
+
+    other = [WRITTEN[how](name) for name in ids]
+    first = reports(ids, 1.0)
+    assert np.array_equal(first, reports(ids, 1.0))
+    with pytest.raises(BudgetError):
+        reports(other, 1.0)
+    reports(ids, 2.0)
+    assert not np.array_equal(reports(ids, 2.0), reports(other, 2.0)), "other noise, which was paid for"
+    assert LedgerFolder(tmp_path / "2.0", Budget(2.0)).ledger("label holder").spent().pure == 2.0
+    blind = Mutation("blind", "privacy.mechanisms.permanent:_as_person", lambda f: lambda name: name, lambda: False)
+    with blind.applied():
+        reports(ids, 1.5)
+        reports(other, 1.5)
+
+
+def test_ids_that_differ_in_their_case_only_may_be_two_people(tmp_path: Path) -> None:
+    """They are two reports, and it is not known of whom: both are charged to one person."""
+    ids, labels = ["ab", "Ab", "c", "d"], np.array([1.0, -1.0, 1.0, -1.0])
+    for budget, enough in ((1.0, False), (2.0, True)):
+        policy = Policy(
+            labels=RandomisedResponse(1.0), ids=ids, ledger=LedgerFolder(tmp_path / str(budget), Budget(budget))
+        )
+        if enough:
+            policy.protect_labels(labels)
+        else:
+            with pytest.raises(BudgetError):
+                policy.protect_labels(labels)

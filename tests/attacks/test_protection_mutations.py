@@ -50,6 +50,11 @@ KILLED = (
     "::test_sums_are_hidden_between_three_programs_and_a_killed_one_sends_the_same_masked_shares"
 )
 REFUSED = TRAINING + "test_wide_tables_rows_that_stand_alone_and_sums_of_two_are_refused"
+EARLIER = "tests/e2e/test_protection.py::test_a_sum_with_one_party_less_than_before_is_refused"
+COPIED = (
+    "tests/e2e/test_hostile_protection.py"
+    "::test_an_older_copy_of_the_folder_hides_nothing_else_under_a_mask_that_was_used"
+)
 OUTSIDE = "tests/e2e/test_protection.py::test_sums_that_would_hide_nothing_are_refused"
 
 FAULTS = (
@@ -170,6 +175,13 @@ FAULTS = (
         SECOND,
     ),
     Fault(
+        "masks that are forgotten with the run's folder",
+        "deployment/party_opening.py",
+        'masks = file.path("counts") / f"{file.name}-{run}-masks" if lasting else folder.checkpoint / "masks"',
+        'masks = folder.checkpoint / "masks"',
+        COPIED,
+    ),
+    Fault(
         "other secrets after a restart",
         "deployment/run_keys.py",
         'return bytes.fromhex(content["secret"])',
@@ -185,6 +197,13 @@ FAULTS = (
         REFUSED,
     ),
     Fault("a sum of two parties", "training/protected.py", "if len(names) < LEAST_GROUP:", "if False:", REFUSED),
+    Fault(
+        "sums that are forgotten",
+        "deployment/earlier_sums.py",
+        'write_json(path, {"format": 1, "sums": known})',
+        "pass",
+        EARLIER,
+    ),
     Fault("one party outside", SUMS, "if len(outside) < LEAST_OUTSIDE:", "if False:", OUTSIDE),
 )
 

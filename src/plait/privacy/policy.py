@@ -1,6 +1,5 @@
 """Who protects what in a run: the value of `privacy=` in `plait.fit`."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._checks import need_type
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
-from plait.privacy.accounting import Cost, epsilon_of, mu_of
+from plait.privacy.ledger.announced import class_run
+from plait.privacy.ledger.budget import Budget
 from plait.privacy.ledger.known_tables import LABEL_HOLDER
 from plait.privacy.ledger.release_gate import DEFAULT_TABLE, Book, LedgerFolder, Unrecorded
 from plait.privacy.mechanisms.base import (
@@ -24,6 +25,7 @@ from plait.privacy.mechanisms.labels import NoisyLabel, RandomisedResponse
 from plait.privacy.mechanisms.paper import NoPrivacy
 from plait.privacy.mechanisms.permanent import PermanentLabels
 from plait.privacy.noise import KeyedNoise, Noise
+from plait.privacy.several_fits import SeveralFits
 from plait.problem.losses import Loss
 
 
@@ -52,6 +54,9 @@ class Policy:
         labels they are refused otherwise.
     ids : list of str, default=None
         The names of the rows, to which the noise of their labels belongs; None for their places.
+    fits : int, default=None
+        How many different fits the run makes: the folds of a cross-validation times the settings of a grid, and one
+        more where the best is trained again.  The ledger must cover all of them before the first.  None is one fit.
     """
 
     parties: Mechanism | Sequence[Mechanism] | Mapping[str, Mechanism] = field(default_factory=NoPrivacy)
@@ -63,6 +68,13 @@ class Policy:
     run: str = "run"
     public_weights: bool = False
     ids: Sequence[str] | None = None
+    fits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.fits is not None:
+            need_type("Policy(fits)", self.fits, int)
+            if self.fits < 1:
+                raise SettingError(f"`fits` must be at least 1. Found {self.fits}.")
 
     @classmethod
     def of(cls, given: Any) -> "Policy":
@@ -128,6 +140,8 @@ class Policy:
         self.need_adjacency(mechanism)
         if self.ledger is None:
             return Book(self.run, party, self.noise or KeyedNoise(), Unrecorded())
+        if mechanism.guaranteed:
+            self.ledger.budget.check(matrix.shape[0])
         noise = self.noise or self.ledger.noise(party)
         return Book(self.run, party, noise, self.ledger.ledger(party, mechanism.guaranteed))
 
@@ -136,34 +150,37 @@ class Policy:
         if self.ledger is not None and isinstance(mechanism, GuaranteedMechanism):
             self.ledger.budget.need_adjacency(mechanism.adjacency)
 
-    def admit(self, names: Sequence[str]) -> None:
-        """Let the guaranteed parties of a run charge their table.
+    def admit(self, names: Sequence[str], searching: bool = False) -> None:
+        """Let the guaranteed parties of a run charge their table, and announce how many fits the run makes.
 
         PrivacyError for one that is unknown to the folder, and for one with a budget there that this run does not
-        protect.
+        protect.  BudgetError where the budget does not cover all fits, and where a search does not say how many.
         """
         if self.ledger is None:
             return
         guaranteed = [name for name, m in self.mechanisms(names).items() if m.guaranteed]
-        self.ledger.need_no_account([name for name in names if name not in guaranteed])
-        if guaranteed:
-            self.ledger.admit(guaranteed)
+        shown = [name for name in names if name not in guaranteed]
+        self.ledger.need_no_account(shown if self.labels is not None else [*shown, LABEL_HOLDER])
+        self.ledger.admit(guaranteed)
+        several = self._several(names)
+        if self.labels is not None and (self.fits or searching):
+            self.ledger.admit_labels()
+        if self.fits is not None:
+            several.announce(self.ledger.ledger, self.run, self.fits)
+        elif searching and isinstance(self.ledger.budget, Budget) and several.costs(1):
+            raise several.refusal(self.ledger.ledger)
 
-    def quote(self, names: Sequence[str], fits: int) -> dict[str, float]:
-        """Party -> the epsilon, at its delta, that so many fits cost: the folds of a cross-validation, or a grid.
+    def quote(self, names: Sequence[str], fits: int | None = None) -> dict[str, float]:
+        """Account -> the epsilon of so many fits, at its delta; the labels have the account "label holder"."""
+        return self._several(names).quote(fits or self.fits or 1)
 
-        Folds share rows, so every fit is charged; mu^2 adds up.
-        """
-        chosen = {name: m for name, m in self.mechanisms(names).items() if isinstance(m, GuaranteedMechanism)}
-        return {name: epsilon_of(mu_of(m.epsilon, m.delta) * math.sqrt(fits), m.delta) for name, m in chosen.items()}
-
-    def require(self, names: Sequence[str], fits: int) -> None:
+    def require(self, names: Sequence[str], fits: int | None = None) -> None:
         """BudgetError, before the first of so many fits, where the budget does not cover all of them."""
-        chosen = {name: m for name, m in self.mechanisms(names).items() if isinstance(m, GuaranteedMechanism)}
-        for name, mechanism in chosen.items():
-            if self.ledger is not None:
-                cost = Cost(mu=mu_of(mechanism.epsilon, mechanism.delta) * math.sqrt(fits))
-                self.ledger.ledger(name).check(cost, f"{fits} fits of {self.run}", "none of these")
+        if self.ledger is not None:
+            self._several(names).require(self.ledger.ledger, self.run, fits or self.fits or 1)
+
+    def _several(self, names: Sequence[str]) -> SeveralFits:
+        return SeveralFits(self.mechanisms(names), self.labels, named=self.ids is not None)
 
     def uncovered(self, names: Sequence[str]) -> tuple[str, ...]:
         """The parties whose guarantee does not cover their weights: nothing may be scored with these."""
@@ -198,8 +215,8 @@ class Policy:
         labels: Sequence[LabelMechanism | None] = [None] * count
         if self.labels is not None:
             labels = self.labels.of_classes(member, count, self._drawn)
-        return [replace(self, parties=self._part(count), labels=labels[k], run=f"{self.run}, class {k}")
-                for k in range(count)]  # fmt: skip
+        part = replace(self, parties=self._part(count), fits=None)  # all classes were announced together
+        return [replace(part, labels=labels[k], run=class_run(self.run, k)) for k in range(count)]
 
     def _part(self, count: int) -> Any:
         given = self.parties

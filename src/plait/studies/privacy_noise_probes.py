@@ -41,6 +41,8 @@ from plait.studies.privacy_probes import refused
 
 ROWS, WIDTH = 400, 120  # enough numbers in every release to know its noise to a few per cent
 
+DRAWS = 40  # releases of a short vector from which its noise is measured: chance errs by less than 1 %
+
 _TOO_LITTLE = 0.85  # of the noise that is needed: below it, chance explains the measured noise no longer
 
 _SHORT = 0.9  # the same for a whole pass, whose thousands of numbers tell its noise to two per cent
@@ -136,7 +138,7 @@ def _enough_noise(lesson: Lesson, slopes: Callable[[Array], Array], bound: float
     gram = max((_TOO_LITTLE * curvature / diagonal) ** 2, (curvature / beside) ** 2 / 2)  # few numbers on the diagonal
     rest = (2e-6 / sigma["scores"][0]) ** 2 + (2.0 / sigma["sketch"][0]) ** 2
     if lesson.shifts:
-        frame = 2.0 / sigma["mean"][0], math.sqrt(2) / max(_noise_of_spread(helper), 1e-9)
+        frame = 2.0 / max(_noise_of_mean(helper, rows), 1e-9), math.sqrt(2) / max(_noise_of_spread(helper), 1e-9)
         if math.hypot(*frame) > _mu(4.0, 1e-5) * math.sqrt(mechanism.frame_share) / _TOO_LITTLE:
             return False
         rest += frame[0] ** 2 + frame[1] ** 2
@@ -151,11 +153,19 @@ def _table() -> Array:
     return 3 * np.random.default_rng(1).standard_normal((ROWS, WIDTH)) + 0.3
 
 
+def _noise_of_mean(helper: Helper, rows: Array) -> float:
+    """The standard deviation of the noise in a sum of rows: one release of WIDTH numbers tells it to 6 % only."""
+    assert helper.plan.frame is not None
+    query = helper.plan.frame.mean
+    drawn = [query.release(helper.rows, Keystream(secrets.token_bytes(32))) for _ in range(DRAWS)]
+    return float(np.std(np.array(drawn) - rows.sum(axis=0)))
+
+
 def _noise_of_spread(helper: Helper) -> float:
     """The standard deviation of the noise in a spread, from many draws of its two numbers."""
     assert helper.plan.frame is not None
     query, apart = helper.plan.frame.spread, np.full(ROWS, 3.0)  # all further out than 1
-    drawn = [query.release(apart, 20, Keystream(secrets.token_bytes(32))) for _ in range(400)]
+    drawn = [query.release(apart, 20, Keystream(secrets.token_bytes(32))) for _ in range(10 * DRAWS)]
     found = np.array(drawn) - ROWS
     return float(np.sqrt(np.mean(found**2))) if np.abs(found).max() < _TOO_FAR * query.sigma else 0.0
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from plait import errors
 from plait._types import Array
@@ -103,6 +104,24 @@ def one_account() -> bool:
             out(lambda: ledger.reserve(again, more, "R", noise)),
         ]
         return all(disguises) and all(direct) and len(ledger.charges()) == 1 + Recommended(1.0).gradients
+
+
+def announced_fits() -> bool:
+    """A cross-validation spends nothing unless it says how many fits it makes, and the budget covers all of them."""
+    own, other, y = small()
+    with scratch() as root:
+        ledger = LedgerFolder(root, Budget(2.0), witness=root / "witness")
+
+        def search(count: int, fits: int | None) -> Any:
+            policy = Policy([NoPrivacy(), Recommended(1.0)], ledger=ledger, run=f"{count} of {fits}", fits=fits)
+            parties = {"party 0": range(own.shape[1]), "party 1": range(own.shape[1], own.shape[1] + other.shape[1])}
+            for k in range(count):
+                copy = clone(VerticalLogisticRegression(parties, privacy=policy))
+                copy.fit(np.hstack([own, other])[k:], y[k:])
+
+        out = refused(BudgetError)
+        before = out(lambda: search(2, None)) and out(lambda: search(9, 9)) and not ledger.ledger("party 1").charges()
+        return before and out(lambda: search(2, 1)) and len(ledger.ledger("party 1").charges()) == 13
 
 
 def one_unit() -> bool:

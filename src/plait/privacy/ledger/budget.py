@@ -36,6 +36,10 @@ class Budget:
         """Whether the whole cost stays within this budget."""
         return cost.delta(self.epsilon) <= self.delta
 
+    def check(self, rows: int) -> None:
+        """PrivacyError for a delta that showing one of so many rows in the clear would satisfy."""
+        check_delta(self.delta, rows)
+
     def need_adjacency(self, found: Adjacency) -> None:
         """PrivacyError where this account counts REPLACE and the mechanism states its cost for ZERO_OUT.
 
@@ -62,6 +66,9 @@ class Unlimited:
     def covers(self, cost: Cost) -> bool:
         """Always."""
         return True
+
+    def check(self, rows: int) -> None:
+        """Any: nothing is promised."""
 
     def need_adjacency(self, found: Adjacency) -> None:
         """Any: nothing is counted."""

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import threading
 from pathlib import Path
 
 from plait._files import write_atomically
@@ -36,9 +37,9 @@ def chain_key(root: Path) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """The secret in this file, made at first use; of two processes that make it, the first wins."""
+    """The secret in this file, made at first use; of two threads or processes that make it, the first wins."""
     if not path.exists():
-        made = path.with_name(f"{path.name}.{os.getpid()}.new")
+        made = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
         write_atomically(made, secrets.token_bytes(SECRET_BYTES))
         with contextlib.suppress(FileExistsError):
             os.link(made, path)

@@ -49,16 +49,6 @@ class Tables:
         with self._chain.locked() as entries:
             return (table, party) in _accounts(entries)
 
-    def need_none(self, table: str, parties: Sequence[str]) -> None:
-        """PrivacyError where one of these parties, which a run does not protect, has an account of this table."""
-        found = [name for name in parties if self.keeps(table, name)]
-        if found:
-            raise PrivacyError(
-                f"{self.root} keeps a budget for the rows of {found[0]!r} in table {table!r}, and so it takes part "
-                f"only in runs that protect it with a guarantee. Found one that does not. Give {found[0]!r} a "
-                "mechanism such as plait.privacy.Recommended, or leave the ledger out of a simulation."
-            )
-
     def open(self, table: str, party: str, because: str) -> None:
         """Open an account; `because` is the owner's reason: these are other people, or columns of another party."""
         if not because.strip():
@@ -99,6 +89,17 @@ def _accounts(entries: list[ChainEntry]) -> set[tuple[str, str]]:
 def _labels_only(known: set[tuple[str, str]], table: str) -> bool:
     """Whether the folder has this table only, and so far for its labels alone."""
     return known == {(table, LABEL_HOLDER)}
+
+
+def needed(root: Path, table: str, account: str) -> str:
+    """What is said to a run that would show what an account was opened to protect."""
+    labels = account == LABEL_HOLDER
+    whose = "the labels" if labels else f"the rows of {account!r}"
+    how = "labels=plait.privacy.RandomisedResponse(...)" if labels else "a mechanism such as plait.privacy.Recommended"
+    return (
+        f"{root} keeps a budget for {whose} in table {table!r}. Who has a budget takes part only in runs that "
+        f"protect it with a guarantee. Found one that does not. Give {how}, or leave the ledger out of a simulation."
+    )
 
 
 def _refusal(root: Path, known: set[tuple[str, str]], table: str, party: str) -> str:

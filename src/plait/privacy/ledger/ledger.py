@@ -19,6 +19,7 @@ from plait._checks import need_path, need_type
 from plait._files import write_atomically
 from plait.errors import BudgetError, PrivacyError, SettingError
 from plait.privacy.accounting import Cost
+from plait.privacy.ledger.announced import ANNOUNCED, announcement, is_announced, need_announced
 from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.charge import Charge, decode_charge, encode_charge
 from plait.privacy.ledger.hash_chain import Body, ChainEntry, HashChain, is_unkeyed
@@ -86,7 +87,7 @@ class Ledger:
     def charges(self) -> list[Charge]:
         """Every charge so far, in order."""
         with self._journal.locked() as entries:
-            return [decode_charge(e.body) for e in entries if e.kind == "reserve"]
+            return _charges(entries)
 
     def spent(self) -> Cost:
         """The composed cost of every charge, released or not."""
@@ -97,10 +98,25 @@ class Ledger:
 
         Without `plan`, for a check before the plan is known, what this run has spent counts as part of `cost`.
         """
-        charges = [c for c in self.charges() if (c.release.plan != plan if plan else c.release.run != run)]
-        total = sum((c.cost for c in charges), Cost()) + cost
-        if not self.budget.covers(total):
-            raise BudgetError(self._refusal(Release(run, self.party, 0, f"the whole run {run!r}", ""), charges, total))
+        with self._journal.locked() as entries:
+            known = _charges(entries)
+        if plan:
+            need_announced(entries, known, run, plan)
+        charges = [c for c in known if (c.release.plan != plan if plan else c.release.run != run)]
+        self._need_room(Release(run, self.party, 0, f"the whole run {run!r}", ""), charges, cost)
+
+    def need_room(self, cost: Cost, run: str, fits: int) -> None:
+        """BudgetError where the budget does not cover so many fits of a run, unless it has announced them before."""
+        with self._journal.locked() as entries:
+            if not is_announced(entries, run, fits):
+                self._need_room(Release(run, self.party, 0, f"all {fits} fits of {run!r}", ""), _charges(entries), cost)
+
+    def announce(self, cost: Cost, run: str, fits: int) -> None:
+        """Note, once, that a run makes so many fits of this cost in all; it makes no more than these."""
+        self.need_room(cost, run, fits)
+        with self._journal.locked() as entries:
+            if not is_announced(entries, run, fits):
+                self._journal.append(entries, ANNOUNCED, announcement(_charges(entries), run, fits))
 
     def reserve(self, release: Release, cost: Cost, mechanism: str, noise: Noise) -> Charge:
         """Charge a release before it is computed, once for the same inputs; BudgetError beyond the budget."""
@@ -112,7 +128,7 @@ class Ledger:
         charge = Charge(release, cost, mechanism, noise.name, noise.key_id(release))
         with self._journal.locked() as entries:
             entries = self._opened(entries)
-            charges = [decode_charge(e.body) for e in entries if e.kind == "reserve"]
+            charges = _charges(entries)
             for known in charges:
                 if known == charge:
                     return known
@@ -123,9 +139,7 @@ class Ledger:
                         "mechanism. Put the noise scale into the digest of the release."
                     )
             _need_once(charges, release)
-            total = sum((c.cost for c in charges), Cost()) + cost
-            if not self.budget.covers(total):
-                raise BudgetError(self._refusal(release, charges, total))
+            self._need_room(release, charges, cost)
             self._journal.append(entries, "reserve", encode_charge(charge))
         return charge
 
@@ -221,6 +235,12 @@ class Ledger:
             entries = self._journal.append(entries, WITNESS, {"folder": self._witness})
         return entries
 
+    def _need_room(self, release: Release, charges: list[Charge], cost: Cost) -> None:
+        """BudgetError where the budget does not cover these charges and this cost."""
+        total = sum((c.cost for c in charges), Cost()) + cost
+        if not self.budget.covers(total):
+            raise BudgetError(self._refusal(release, charges, total))
+
     def _refusal(self, release: Release, charges: list[Charge], total: Cost) -> str:
         limits = self.budget.encode()
         delta = limits["delta"]
@@ -237,6 +257,10 @@ class Ledger:
             f"epsilon = {spent:.4g} spent and {total.epsilon(delta):.4g} with this release "
             f"({release.name}, round {release.round}).{other} Nothing was released. Ask for less, or stop."
         )
+
+
+def _charges(entries: list[ChainEntry]) -> list[Charge]:
+    return [decode_charge(e.body) for e in entries if e.kind == "reserve"]
 
 
 def _need_once(charges: list[Charge], release: Release) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 
 from plait._checks import need_types
 from plait._types import Array
-from plait.errors import BudgetError
+from plait.errors import BudgetError, PrivacyError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.budget import Budget, Unlimited
 from plait.privacy.ledger.canonical import canonical_digest
-from plait.privacy.ledger.keys import read_secret
-from plait.privacy.ledger.known_tables import Tables, old_charges
+from plait.privacy.ledger.keys import open_chain, read_secret
+from plait.privacy.ledger.known_tables import Tables, needed, old_charges
 from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.ledger.people import People
 from plait.privacy.noise import KeyedNoise, Keystream, Noise, Release
@@ -119,16 +119,21 @@ class LedgerFolder:
 
     def admit(self, parties: Sequence[str]) -> None:
         """Let parties charge this table; PrivacyError for a name that the folder's owner has not opened."""
-        self._tables.admit(self.table, parties)
+        if parties:
+            self._tables.admit(self.table, parties)
 
     def admit_labels(self) -> None:
         """Let the label party charge its labels to this table."""
         self._tables.admit_labels(self.table)
 
-    def need_no_account(self, parties: Sequence[str]) -> None:
-        """PrivacyError where one of these parties, which a run does not protect, has a budget here."""
-        if isinstance(self.budget, Budget) and parties:
-            self._tables.need_none(self.table, parties)
+    def need_no_account(self, accounts: Sequence[str]) -> None:
+        """PrivacyError where one of these accounts, which a run would not charge, has a budget here.
+
+        An account is that of a party, or of the labels (`LABEL_HOLDER`).
+        """
+        for name in accounts:
+            if self.keeps(name) and self._limited(name):
+                raise PrivacyError(needed(Path(self.root), self.table, name))
 
     def keeps(self, party: str) -> bool:
         """Whether the folder has an account of this party and table; it is not made by the question."""
@@ -175,6 +180,12 @@ class LedgerFolder:
 
     def _ledger(self, party: str, table: str, budget: Budget | Unlimited) -> Ledger:
         return Ledger(Path(self.root), party, table, budget, self._witness)
+
+    def _limited(self, party: str) -> bool:
+        """Whether this account was opened with a budget, whatever `budget` is now."""
+        chain = open_chain(Path(self.root), Ledger.folder(Path(self.root), party, self.table).name, self._witness)
+        with chain.locked() as entries:
+            return not entries or entries[0].body["budget"]["epsilon"] is not None
 
     def _shown(self, party: str) -> bool:
         """Whether there is an account of releases without a guarantee."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.errors import PrivacyError, SettingError
-from plait.privacy.accounting import check_delta, epsilon_of, mu_of
+from plait.privacy.accounting import Cost, check_delta, epsilon_of, mu_of
 from plait.privacy.clipping import Adjacency
 from plait.problem.losses import Loss
 
@@ -150,6 +150,11 @@ Draw = Callable[[Any, Array], Array]
 
 class LabelMechanism(ABC):
     """How the label party protects its labels."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """The cost of one label, in all uses to come."""
 
     @property
     @abstractmethod

@@ -124,6 +124,10 @@ class ReportedClass(LabelMechanism):
     index: int
 
     @property
+    def cost(self) -> Cost:
+        return Cost()
+
+    @property
     def sentence(self) -> str:
         return self.response.sentence
 

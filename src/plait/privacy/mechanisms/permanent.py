@@ -1,14 +1,18 @@
 """Permanent label noise: the noise of a row's label is a function of the secret, its id, its label and epsilon.
 
 A row with the same label always gets the same noisy label, whatever the run and whichever other rows are used.  So
-nobody can average the noise away.  A row whose label has changed gets new noise, and that is a second release about it.
-The ledger is therefore charged epsilon as many times as the most different labels that any one row has had.
+nobody can average the noise away.  A row whose label has changed gets new noise, and that is a second release about
+it.  So is one whose id is written in another way.  The ledger is therefore charged epsilon as many times as the most
+reports that any one person has had.
 
 Without ids a row is known by its place.  Another vector of labels may then be the same people in another order, so
 every vector is charged on its own.
 """
 
 import hashlib
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -16,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.errors import InputError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.ledger import Ledger
@@ -26,6 +31,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NAME = "labels"
 _PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests of 8 bytes
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")  # before a number
 _WHOLE = "The list of reported labels must be whole, or a label could be reported anew for nothing"
 
 
@@ -80,7 +86,8 @@ class PermanentLabels:
         """The noisy labels (N,) of these rows, charged before they are drawn."""
         release = Release(NAME, self.party, 0, NAME, canonical_digest(NAME, self.table, mechanism).hex())
         key = self.noise.stream(release).words(8).tobytes()
-        names = [str(i) for i in range(labels.size)] if ids is None else list(ids)
+        names = [str(each) for each in (range(labels.size) if ids is None else ids)]
+        _need_different(names)
         records = [f"{name}\0{float(value)!r}".encode() for name, value in zip(names, labels, strict=True)]
         if self.ledger is not None:
             self._charge(self.ledger, release, mechanism, key, names if ids is not None else None, records)
@@ -110,7 +117,7 @@ class PermanentLabels:
             pay(0, release.digest + vector)
             return
         pairs = np.empty(len(records), dtype=_PAIRS)
-        pairs["id"] = keyed_digests(key, (b"id " + name.encode() for name in names))
+        pairs["id"] = keyed_digests(key, (b"id " + _as_person(name).encode() for name in names))
         pairs["label"] = keyed_digests(key, records)
         reported = NotedFile(ledger.chain, NAME, release.digest, _PAIRS, _WHOLE)
         with reported.locked() as known:
@@ -120,6 +127,25 @@ class PermanentLabels:
             reported.write(union)
 
 
+def _need_different(names: Sequence[str]) -> None:
+    """Rows with one id would have one noise: those whose reports differ would be known to have different labels."""
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InputError(
+            f"every row must have an id of its own, because the noise of its label belongs to its id. Found {twice!r} "
+            "more than once. Nothing was reported. Leave rows of one person out but for one, or number them."
+        )
+
+
+def _as_person(name: str) -> str:
+    """What ids of one person have in common that are written in different ways, such as " p07" and "P7".
+
+    The account counts reports by this: a job may compare ids by other rules, and then they reach the noise otherwise.
+    """
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return _ZEROS.sub("", "".join(text.split()))
+
+
 def _most_labels(pairs: NDArray[Any]) -> int:
-    """The most different labels that any one id has had."""
+    """The most different reports that any one person has had."""
     return int(np.unique(pairs["id"], return_counts=True)[1].max()) if pairs.size else 1

@@ -19,6 +19,7 @@ class SoftLogistic(Loss):
     low: float = 0.0
     high: float = 1.0
     classifies: ClassVar[bool] = True
+    gives_odds: ClassVar[bool] = True
     bends_slowly: ClassVar[bool] = True
     curvature: ClassVar[float] = 0.25
 

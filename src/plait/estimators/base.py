@@ -25,6 +25,7 @@ from plait.problem.features import clip_rows
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.problem.registry import loss_of, takes_alpha
+from plait.protection.modes import Protection
 from plait.training.fit import fit
 from plait.training.fit_result import Coefficient, Fit
 from plait.training.loop import Observer
@@ -51,8 +52,15 @@ class Vertical(NestedOptions):
     callbacks: Sequence[Observer]
     privacy: Any
     precision: str
+    protection: Protection | str
     coef_: Array
     intercept_: Any
+    _copied: bool = False  # whether `clone` made it, as a cross-validation does for each of its fits
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        copy._copied = True
+        return copy
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -72,6 +80,7 @@ class Vertical(NestedOptions):
         self.owners_ = assign_columns(self.parties, width, getattr(self, "feature_names_in_", None))
         if rows < 2:
             raise InputError("there must be at least two rows to learn from. Found one (n_samples=1).")
+        Policy.of(self.privacy).admit(tuple(self.owners_), searching=self._copied)
         return self._split(table)
 
     def _split(self, table: Any) -> dict[str, Part]:
@@ -87,7 +96,8 @@ class Vertical(NestedOptions):
         self, parts: Parts, labels: Sequence[Array], loss: Loss, weights: Any, policies: Sequence[Policy]
     ) -> list[Fit]:
         """One run for each of the labels (N,).  A row without weight counts for nothing, as if it were not there."""
-        if not any(_protects(policy, parts) for policy in policies):  # there rows keep their places
+        shielded = Protection.of(self.protection) is not None
+        if not shielded and not any(_protects(policy, parts) for policy in policies):  # there rows keep their places
             parts, labels, weights = _counting(parts, labels, weights)
             # Who names a method wants to see what it does with the rows.
             if isinstance(self.method, str) and self.method == AUTO:
@@ -108,13 +118,15 @@ class Vertical(NestedOptions):
     ) -> Fit:
         """One run.  With an intercept, each party first takes the means off its columns; the model is the same.
 
-        A party with a mechanism does not: means are statistics of its data that nobody paid for.
+        A party with a mechanism does not: means are statistics of its data that nobody paid for.  In a protected run
+        the means are of all rows alike: nobody is told the row weights, which may tell the labels.
         """
+        known = weights if Protection.of(self.protection) is None else None
         mechanisms = policy.mechanisms(tuple(parts))
         pairs: dict[str, tuple[Part, Array | float]] = {name: (part, 0.0) for name, part in parts.items()}
         for name in (name for name, mechanism in mechanisms.items() if not mechanism.protects):
             part = _laid_out(parts[name])
-            pairs[name] = _centred(part, weights) if self.fit_intercept else (part, 0.0)
+            pairs[name] = _centred(part, known) if self.fit_intercept else (part, 0.0)
         trained = self._run({name: part for name, (part, _) in pairs.items()}, labels, loss, weights, policy, start)
         assert isinstance(trained.weights, dict)
         shift = sum(float(np.sum(pairs[name][1] * x)) for name, x in trained.weights.items())
@@ -137,6 +149,7 @@ class Vertical(NestedOptions):
             callbacks=self.callbacks,
             privacy=policy,
             precision=self.precision,
+            protection=self.protection,
             start=start,
         )
 

@@ -13,6 +13,7 @@ from plait.methods.base import Method
 from plait.methods.registry import AUTO
 from plait.problem.losses import Logistic, Loss
 from plait.problem.registry import DEFAULT_PENALTY
+from plait.protection.modes import DEFAULT_PROTECTION, Protection
 from plait.training.fit import FIT_INTERCEPT
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION
@@ -55,6 +56,8 @@ class VerticalLogisticRegression(VerticalClassifier):
         As in `plait.fit`; `guarantee_` says in words what is protected.
     precision : str, default="float64"
         How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+    protection : str or Protection, default="plain"
+        As in `plait.fit`: "labels", "sums" or "blind" trains the model as a protected run does, for study.
 
     Attributes
     ----------
@@ -109,6 +112,7 @@ class VerticalLogisticRegression(VerticalClassifier):
         callbacks: Sequence[Observer] = (),
         privacy: Any = None,
         precision: str = DEFAULT_PRECISION,
+        protection: Protection | str = DEFAULT_PROTECTION,
     ) -> None:
         self.parties = parties
         self.penalty = penalty
@@ -124,6 +128,7 @@ class VerticalLogisticRegression(VerticalClassifier):
         self.callbacks = callbacks
         self.privacy = privacy
         self.precision = precision
+        self.protection = protection
 
     def _loss(self) -> Loss:
         return Logistic()

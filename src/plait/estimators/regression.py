@@ -17,6 +17,7 @@ from plait.methods.registry import AUTO
 from plait.privacy.policy import Policy
 from plait.problem.losses import Loss, Poisson
 from plait.problem.registry import DEFAULT_PENALTY, LOSSES, keeps_bounds
+from plait.protection.modes import DEFAULT_PROTECTION, Protection
 from plait.training.fit import FIT_INTERCEPT
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION
@@ -61,6 +62,8 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         As in `plait.fit`; `guarantee_` says in words what is protected.
     precision : str, default="float64"
         How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+    protection : str or Protection, default="plain"
+        As in `plait.fit`: "labels", "sums" or "blind" trains the model as a protected run does, for study.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         callbacks: Sequence[Observer] = (),
         privacy: Any = None,
         precision: str = DEFAULT_PRECISION,
+        protection: Protection | str = DEFAULT_PROTECTION,
     ) -> None:
         self.parties = parties
         self.loss = loss
@@ -128,6 +132,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         self.callbacks = callbacks
         self.privacy = privacy
         self.precision = precision
+        self.protection = protection
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalRegression":
         """Train on X (N, d) and the targets y (N,), or (N, K) for a model of each of K targets."""
@@ -149,7 +154,7 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
         """The predicted targets, (N,) or (N, K): the scores themselves, or their exponentials for the Poisson loss."""
         z = self._scores(X)
         z = z if np.ndim(self.coef_) == 2 else z[:, 0]
-        return np.exp(z) if isinstance(self.fits_[0].loss, Poisson) else z
+        return self.fits_[0].loss.predicted(z)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the spread of y that the model explains: R^2, or D^2 of the deviance for the Poisson loss."""

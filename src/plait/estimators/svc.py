@@ -9,6 +9,7 @@ from plait.methods.base import Method
 from plait.methods.registry import AUTO
 from plait.problem.losses import Loss
 from plait.problem.registry import DEFAULT_PENALTY, LOSSES
+from plait.protection.modes import DEFAULT_PROTECTION, Protection
 from plait.training.fit import FIT_INTERCEPT
 from plait.training.loop import Observer
 from plait.training.precision import DEFAULT_PRECISION
@@ -55,6 +56,8 @@ class VerticalSVC(VerticalClassifier):
         As in `plait.fit`; `guarantee_` says in words what is protected.
     precision : str, default="float64"
         How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+    protection : str or Protection, default="plain"
+        As in `plait.fit`: "labels", "sums" or "blind" trains the model as a protected run does, for study.
 
     Attributes
     ----------
@@ -110,6 +113,7 @@ class VerticalSVC(VerticalClassifier):
         callbacks: Sequence[Observer] = (),
         privacy: Any = None,
         precision: str = DEFAULT_PRECISION,
+        protection: Protection | str = DEFAULT_PROTECTION,
     ) -> None:
         self.parties = parties
         self.loss = loss
@@ -126,6 +130,7 @@ class VerticalSVC(VerticalClassifier):
         self.callbacks = callbacks
         self.privacy = privacy
         self.precision = precision
+        self.protection = protection
 
     def _loss(self) -> Loss:
         return named_loss(self.loss, _MACHINES, classifies=True)

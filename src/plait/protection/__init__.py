@@ -13,5 +13,5 @@
 
 Nobody outside this project has reviewed the cryptography.  docs/protection.md says what it claims and what it does not.
 
-Public: nothing.  Use `plait.fit(protection=...)`.
+Public: plait.Protection, for `plait.fit(protection=...)` and the estimators.
 """

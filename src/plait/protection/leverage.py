@@ -50,9 +50,10 @@ class Leverage:
         worst = float(label_exposure(np.array([self.largest]))[0])
         mean = float(label_exposure(np.array([self.rows.mean()]))[0])
         return (
-            f"{self.columns} columns of {self.rows.size} rows: who has D^T y guesses a yes/no label right with "
-            f"probability {mean:.3f} for a mean row and {worst:.3f} for the one that stands out most (chance: 0.500); "
-            f"largest leverage {self.largest:.3g} of a row, {self.noted} rows above {NOTED_LEVERAGE}"
+            f"who has the sums over {self.rows.size} rows (D^T y, one for each of {self.columns} columns) guesses a "
+            f"yes/no label right with probability {mean:.3f} for a mean row and {worst:.3f} for the one that stands "
+            f"out most (chance: 0.500); largest leverage {self.largest:.3g} of a row, {self.noted} rows above "
+            f"{NOTED_LEVERAGE}"
         )
 
 

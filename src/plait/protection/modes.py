@@ -6,17 +6,30 @@ from plait.errors import SettingError
 from plait.protection.leverage import MAX_LEVERAGE
 
 MODES = ("labels", "sums", "blind")
+DEFAULT_PROTECTION = "plain"
 
 
 @dataclass(frozen=True)
 class Protection:
     """What is hidden, and what a party accepts.
 
-    mode           "labels": parties learn D_m^T g and never g; "sums": also, the coordinator learns sums only;
-                   "blind": two parties, and a third machine that sees shuffled, sign-flipped numbers
-    max_leverage   the largest leverage of a row that a party accepts; above it that row's label could be read
-    groups         with "sums": show one sum for each group of at least three parties; fewer rounds, more is shown
-    label_party    with "blind": the party that holds the labels; empty for the first party
+    Parameters
+    ----------
+    mode : {"labels", "sums", "blind"}
+        "labels": parties learn D_m^T g and never g.  "sums": also, the coordinator learns only sums over the parties.
+        "blind": two parties, and a third machine that sees shuffled, sign-flipped numbers.
+    max_leverage : float, default=0.5
+        The largest leverage of a row that a party accepts; above it that row's label could be read.
+    groups : bool, default=False
+        With "sums": show one sum for each group of at least three parties.  Fewer rounds, and more is shown.
+    label_party : str, default=""
+        With "blind": the party that holds the labels; empty for the first one.
+
+    Examples
+    --------
+    >>> import plait
+    >>> plait.Protection("sums", groups=True).mode
+    'sums'
     """
 
     mode: str
@@ -39,4 +52,4 @@ class Protection:
         """A mode by its name; None and "plain" are no protection."""
         if given is None or isinstance(given, Protection):
             return given
-        return None if isinstance(given, str) and given == "plain" else Protection(given)
+        return None if isinstance(given, str) and given == DEFAULT_PROTECTION else Protection(given)

@@ -18,6 +18,7 @@ from plait.transports.tls import Identity, PlainText, Security
 
 _FIRST_PAUSE = 0.05  # seconds before the first new attempt, then twice as long each time: a short break costs little
 _LONGEST_PAUSE = 5.0  # seconds between attempts at most: a coordinator that comes back waits no longer for its parties
+_MOST_ENDS = 16  # phases of one start: an alignment, a training or a batch, and those of pairs are three to five
 _CLIENT_OPTIONS: list[tuple[str, Any]] = [
     *KEEPALIVE,
     ("grpc.use_local_subchannel_pool", 1),  # 1 is yes: a new attempt must not share the broken connection
@@ -42,11 +43,18 @@ class Link:
         """The fingerprint that the job pins for the coordinator; empty for any that the authority signed."""
         self.proves = False
         """Whether the job pins any fingerprint: then coordinators are asked for a proof."""
+        self._ends = 0
         if isinstance(security, PlainText):
             security.check(address)
 
     def serve(self, hello: Hello, join: Callable[[Welcome], Participant]) -> Finished:
         """Answer until the coordinator says how it ended; MissingPartyError when it stays away too long."""
+        self._ends += 1
+        if self._ends > _MOST_ENDS:
+            raise ProtocolError(
+                f"one start of this program goes through {_MOST_ENDS} phases to their end. Found a coordinator that "
+                "announces another one. It is faulty, or not honest."
+            )
         seen, pause, attempted = time.monotonic(), _FIRST_PAUSE, False
         while True:
             channel = self._channel()

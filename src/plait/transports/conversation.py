@@ -88,7 +88,7 @@ class Conversation:
         law = PartyLaw(participant.agreement)
         while True:
             said = self._read(law)
-            self.joined = True
+            self.joined = self.joined or isinstance(said, Request)  # nothing else is a sign that the run goes on
             if isinstance(said, Refused):
                 _refused(said)
             elif isinstance(said, Finished):

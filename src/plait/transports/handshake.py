@@ -14,20 +14,21 @@ answer the coordinator may say Refused.
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, cast
 
 from plait._names import LONGEST_TEXT, check_party, check_run, is_hex, is_run, plain
 from plait.errors import ConfigError, ProtocolError
 from plait.transports.frames import CHUNK_BYTES, Frame, Kind, pack, unpack
 
-PROTOCOL = 8
+PROTOCOL = 9
 """Changes whenever a party of one version could misunderstand a coordinator of another."""
 
 PHASES = ("fit", "pair", "align", "predict", "serve", "check")
 """All that a party and a coordinator can be there for; a pair is a run of the label party with one partner."""
 DIGEST_BYTES, KEY_BYTES = 32, 32  # SHA-256 of a job and of ids; the key under which ids are digested
 MOST_IDS, LONGEST_ID = 1024, 512  # of one query: ids, and characters of an id; together they fit into one frame
+MOST_QUERY_BYTES = CHUNK_BYTES - (1 << 13)  # of the ids of a query: what remains is for its other fields
 MOST_KEYS, LONGEST_KEY = 128, 4096  # of one meeting: announced keys, and bytes of a key with its certificate
 _LONGEST_PROOF = 8192  # characters of a certificate in PEM: several times as many as it has
 _LONGEST_VERSION = 40  # characters of a package version
@@ -136,12 +137,16 @@ class Query:
 
     Several queries may be under way at once.  An empty run stands for the one that the Welcome named.  Where parts are
     masked, `meeting` names the keys that are used, and no two queries under them have the same number.
+
+    A query may join several requests of clients: `requests` says how many ids each of them has, in their order.  Limits
+    take or refuse each request as a whole.  Where it is empty, all ids are of one request.
     """
 
     ids: list[str]
     run: str = ""
     meeting: str = ""
     number: int = 0
+    requests: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         _need(self.run == "" or is_run(self.run), "a query names a run.", self.run)
@@ -150,7 +155,16 @@ class Query:
         _need(1 <= len(self.ids) <= MOST_IDS, f"a query asks for 1 to {MOST_IDS} ids.", len(self.ids))
         longest = max(map(len, self.ids))
         _need(longest <= LONGEST_ID, f"an id has at most {LONGEST_ID} characters.", longest)
-        _need(sum(map(_encoded, self.ids)) <= CHUNK_BYTES - 250, "a query fits into one frame.", len(self.ids))
+        _need(self.size <= MOST_QUERY_BYTES, "a query fits into one frame.", len(self.ids))
+        if self.requests:
+            _need(min(self.requests) >= 1, "a request asks for an id or more.", min(self.requests))
+            _need(sum(self.requests) == len(self.ids), "each id is of one request.", sum(self.requests))
+            _need(not self.meeting, "masked parts are asked for request by request.", len(self.requests))
+
+    @property
+    def size(self) -> int:
+        """How many bytes its ids take at most."""
+        return sum(map(_encoded, self.ids))
 
 
 @dataclass(frozen=True)
@@ -238,7 +252,7 @@ _TYPES: dict[str, type[Control]] = {
 
 def encode(control: Control, seq: int = 0) -> bytes:
     """One control frame."""
-    text = json.dumps({"type": type(control).__name__, **asdict(control)}, separators=(",", ":")).encode()
+    text = json.dumps({"type": type(control).__name__, **vars(control)}, separators=(",", ":")).encode()
     if len(text) > CHUNK_BYTES:
         raise ProtocolError(f"a control message must fit into {CHUNK_BYTES} bytes. Found {len(text)}.")
     return pack(Kind.CONTROL, seq, [text])
@@ -266,11 +280,17 @@ def _check(kind: type[Control], name: str, value: object, wanted: Any) -> None:
     bare = getattr(wanted, "__origin__", wanted)
     sound = type(value) is bare
     if bare is list:
-        sound = isinstance(value, list) and all(type(item) is str for item in value)
-    if bare is int:
-        sound = type(value) is int and -1 <= value < 1 << 62
+        (of,) = wanted.__args__
+        sound = isinstance(value, list) and all(_is_plain(item, of) for item in value)
+    elif sound:
+        sound = _is_plain(value, bare)
     if not sound:
         raise ProtocolError(f"{kind.__name__}.{name} must be {bare.__name__}. Found {type(value).__name__}.")
+
+
+def _is_plain(value: object, kind: type) -> bool:
+    """Whether a value is of this very type, and no impossible number."""
+    return type(value) is kind and (not isinstance(value, int) or -1 <= value < 1 << 62)
 
 
 def expect(data: bytes, *wanted: type[Control]) -> Control:

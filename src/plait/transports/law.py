@@ -32,6 +32,9 @@ TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int1
 """Every number format, and the type of a vector that is sent in it."""
 WORDS = np.dtype(np.uint64)
 """The type of a vector that is encrypted or masked."""
+SCORED, NOT_SCORED, LIMIT_REACHED, MEETING_OVER = 0.0, 1.0, -1.0, -2.0
+"""The marks of an id in an answer to a query: its part is there; it is not, for any reason; the party's allowance is
+used up; the keys of this query's masks are gone, and the parties must meet anew."""
 MASKED_WORDS = 4  # 64-bit words of a masked part of a score: any double, without rounding
 Asked: TypeAlias = Query | Load | Meet | Alive
 """What may be asked while scores are given."""
@@ -207,6 +210,7 @@ class QueryLaw:
         self._assembler = None
         who = f"the share of party {self._party!r}"
         need_form(share, form, "float64", who)
+        _need_marks(share, asked, who)
         del self._asked[frame.seq]
         return frame.seq, share
 
@@ -223,6 +227,12 @@ def _parts_of(query: Query) -> Form:
     if query.meeting:
         return Form(scalars=count, vector=True, words=frozenset({MASKED_WORDS * len(query.ids)}))
     return Form(count, count, vector=True)
+
+
+def _need_marks(share: Share, query: Query, who: str) -> None:
+    known = (SCORED, NOT_SCORED, LIMIT_REACHED, *([MEETING_OVER] if query.meeting else []))
+    if not np.isin(share.scalars, known).all():
+        raise ProtocolError(f"{who} must mark every id with one of {', '.join(f'{m:g}' for m in known)}. Found others.")
 
 
 def need_form(message: Message, form: Form, precision: str, who: str) -> None:

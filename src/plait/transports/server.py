@@ -23,7 +23,7 @@ _HEAD_START = 0.02
 """Seconds for which local parties let requests to the others go first."""
 _REMINDER = 15.0  # seconds after which the coordinator says again who is missing
 _CONSENT = 86_400.0  # seconds that people may take to agree to an alignment: a day
-_RETURNS = 4  # times the patience for one answer in all: a party may leave, come back, and compute, more than once
+RETURNS = 4  # times the patience for one answer in all: a party may leave, come back, and compute, more than once
 
 
 class Hub:
@@ -70,6 +70,11 @@ class Hub:
     def parties(self) -> tuple[str, ...]:
         """Those who dial in."""
         return self._terms.parties
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one answer of a party, as the job says."""
+        return self._terms.patience
 
     def use_run(self, run: str) -> None:
         """Name another run to parties that join from now on."""
@@ -171,8 +176,8 @@ class Hub:
                 f"party {mailbox.name!r} must answer within {self._terms.patience:g} s (coordinator.patience). Found "
                 "it connected and silent. Start it again, then this coordinator: the run resumes."
             )
-        if most_silent is None and mailbox.owed() > _RETURNS * self._terms.patience:
+        if most_silent is None and mailbox.owed() > RETURNS * self._terms.patience:
             raise MissingPartyError(
-                f"party {mailbox.name!r} must answer within {_RETURNS * self._terms.patience:g} s, however often it "
+                f"party {mailbox.name!r} must answer within {RETURNS * self._terms.patience:g} s, however often it "
                 "comes back. Found no answer. Start it again, then this coordinator: the run resumes."
             )

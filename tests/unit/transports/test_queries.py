@@ -9,7 +9,7 @@ import pytest
 from plait.errors import MissingPartyError, PrivacyError, ProtocolError
 from plait.messages import Share
 from plait.transports import handshake
-from plait.transports.frames import frames
+from plait.transports.frames import Kind, frames, pack, unpack
 from plait.transports.handshake import Alive, Finished, Load, Meet, Query
 from plait.transports.law import QueryLaw
 from plait.transports.queries import QueryMailbox, QueryQueue
@@ -122,3 +122,24 @@ def test_the_law_takes_answers_to_what_was_asked_and_nothing_else() -> None:
     law.expect(5, Load(RUN, RUN))
     with pytest.raises(ProtocolError):
         law.read(handshake.encode(Load("20260101-120000-ffffff", RUN), 5))
+
+
+@pytest.mark.parametrize(
+    ("requests", "meeting"),
+    [([3], ""), ([1], ""), ([0, 2], ""), ([2, 0], ""), ([-1, 3], ""), ([1, 1], "ab" * 32)],
+)
+def test_requests_that_a_query_joins_have_each_id_once(requests: list[int], meeting: str) -> None:
+    joined = Query(["a", "b"], RUN, requests=[1, 1])
+    assert handshake.decode(unpack(handshake.encode(joined, 3))) == joined
+    with pytest.raises(ProtocolError):
+        Query(["a", "b"], RUN, meeting, requests=requests)
+
+
+@pytest.mark.parametrize("wrong", ['["1","1"]', "[1.0,1]", "[true,true]", "2", "null", "[1,1e99]", f"[{1 << 70},1]"])
+def test_requests_that_a_query_joins_are_whole_numbers(wrong: str) -> None:
+    good = handshake.encode(Query(["a", "b"], RUN, requests=[1, 1]))
+    payload = bytes(unpack(good).payload)
+    assert b'"requests":[1,1]' in payload
+    changed = payload.replace(b"[1,1]", wrong.encode())
+    with pytest.raises(ProtocolError):
+        handshake.decode(unpack(pack(Kind.CONTROL, 0, [changed])))

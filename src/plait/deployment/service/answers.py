@@ -1,7 +1,7 @@
 """What the service says: one dataclass for each body, from which its OpenAPI document is made too."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
@@ -83,7 +83,15 @@ def plain_answer(answer: Any) -> Any:
     """An answer as JSON knows it; optional fields that are empty are left out."""
     if isinstance(answer, list):
         return [plain_answer(item) for item in answer]
-    if not hasattr(answer, "__dataclass_fields__"):
+    kind = type(answer)
+    if kind not in _FIELDS:
+        found = fields(answer) if is_dataclass(answer) else ()
+        _FIELDS[kind] = tuple((f.name, bool(f.metadata.get("optional"))) for f in found)
+    if not _FIELDS[kind]:
         return answer
-    values = ((f, getattr(answer, f.name)) for f in fields(answer))
-    return {f.name: plain_answer(v) for f, v in values if v is not None or not f.metadata.get("optional")}
+    values = ((name, getattr(answer, name), optional) for name, optional in _FIELDS[kind])
+    return {name: plain_answer(value) for name, value, optional in values if value is not None or not optional}
+
+
+_FIELDS: dict[type, tuple[tuple[str, bool], ...]] = {}
+"""By type: its fields, and which of them may be left out; none where it is no dataclass.  Found once for each."""

@@ -39,6 +39,7 @@ class GuardedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        _send_at_once(transport)
         self._head, self._unread = _Timer(transport.abort), _Timer(transport.abort)
         if len(self.connections) > _MOST_CONNECTIONS:
             crowded_out = next(iter(self.resting), self if len(self.connections) > _MOST_BUSY else None)
@@ -79,6 +80,9 @@ class GuardedConnection(H11Protocol):
         super().connection_lost(exc)
         self.resting.pop(self, None)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: the request is answered as any other, and the owner needs no library for web sockets."""
+
     def _settle(self) -> None:
         """Note whether something is being answered."""
         cycle = self.cycle
@@ -87,6 +91,12 @@ class GuardedConnection(H11Protocol):
             self.resting.pop(self, None)
         else:
             self.resting.setdefault(self)
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Send the head and the body of an answer without a wait between them until the client has confirmed the head."""
+    connected: socket.socket = transport.get_extra_info("socket")
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class _Timer:

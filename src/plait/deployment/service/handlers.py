@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-import anyio
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plait._names import plain
 from plait._version import __version__
@@ -42,6 +42,7 @@ _LARGEST_BODY = 1 << 20  # bytes of a request to /scores: room for 100 long ids,
 _LARGEST_BATCH = 1 << 25  # bytes of a request to /scores/batch: a million ids of 20 characters
 _LONGEST_BODY = 60.0  # seconds for a whole body, however slowly it comes
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_UNSTORED = (b"cache-control", b"no-store")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _BAD, _WHO, _LARGE = HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 _KIND, _OFTEN, _AWAY = (
@@ -111,7 +112,7 @@ class Handlers:
     @endpoint(Endpoint("GET", "/openapi.json"))
     async def openapi(self) -> dict[str, Any]:
         """This description."""
-        return specification(self.all(), bool(len(self.tokens)))
+        return specification(self.all(), self.tokens.needed)
 
     def all(self) -> list[Callable[..., Awaitable[Any]]]:
         """Every handler."""
@@ -135,11 +136,22 @@ class Door:
         self._tokens = handlers.tokens
         self._hosts = {*_LOCAL_HOSTS, handlers.options.host} if handlers.options.local else None
 
-    def app(self) -> Starlette:
-        """The application."""
-        routes = [Route(h.endpoint.path, self._answering(h), methods=[h.endpoint.method]) for h in self._all()]
+    def app(self) -> ASGIApp:
+        """The application: requests for what there is go straight to their handler, all others through Starlette."""
+        ways = {(h.endpoint.method, h.endpoint.path): self._answering(h) for h in self._all()}
+        routes = [Route(path, answer, methods=[method]) for (method, path), answer in ways.items()]
         errors: Any = {404: self._nothing, 405: self._nothing}
-        return Starlette(routes=[Route("/", self._page), *routes], exception_handlers=errors)
+        others = Starlette(routes=[Route("/", self._page), *routes], exception_handlers=errors)
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            answer = ways.get((scope.get("method", ""), scope.get("path", "")))
+            if answer is None:
+                await others(scope, receive, send)
+            else:
+                response = await answer(Request(scope, receive, send))
+                await response(scope, receive, send)
+
+        return app
 
     def _all(self) -> list[Any]:
         return list(self._handlers.all())
@@ -167,8 +179,7 @@ class Door:
                 counts.under_way -= 1
                 status = 500 if response is None else response.status_code
                 self._log(number, about, client, status, time.perf_counter() - began)
-            response.headers["X-Request-Id"] = number
-            response.headers["Cache-Control"] = "no-store"
+            response.raw_headers += [(b"x-request-id", number.encode()), _UNSTORED]
             return response
 
         return answer
@@ -203,7 +214,7 @@ class Door:
             raise HttpRefusal(HTTPStatus.FORBIDDEN, "other sites may not ask here.")
 
     def _client(self, request: Request) -> Client:
-        if not len(self._tokens):
+        if not self._tokens.needed:
             return ANYBODY
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         client = self._tokens.find(token.strip()) if kind.lower() == "bearer" else None
@@ -227,7 +238,7 @@ async def _body(request: Request, kind: str, largest: int) -> bytes:
     if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > largest:
         raise HttpRefusal(_LARGE, f"the body must have a length, at most {largest >> 20} MiB.")
     try:
-        with anyio.fail_after(_LONGEST_BODY):
+        async with asyncio.timeout(_LONGEST_BODY):
             return await request.body()
     except TimeoutError:
         raise HttpRefusal(HTTPStatus.REQUEST_TIMEOUT, f"the body must come within {_LONGEST_BODY:g} s.") from None

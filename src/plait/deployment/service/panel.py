@@ -16,8 +16,9 @@ from plait.deployment.job_file import Job
 from plait.deployment.joint_scores import add_up
 from plait.deployment.masked_scores import MaskedParties, is_over, limited, masks_scores, unmasked
 from plait.deployment.run_folder import RunFolder
-from plait.deployment.scorer import Scorers
+from plait.deployment.scorers import Scorers
 from plait.deployment.service.answers import HttpRefusal, RowScore, RowScores
+from plait.deployment.service.gathering import Asked, Gathering
 from plait.errors import MissingPartyError, ProtocolError, TransportError
 from plait.messages import Share
 from plait.transports.handshake import Query
@@ -73,19 +74,21 @@ class Panel:
     ) -> None:
         self.model = model
         self._job = job
+        self._names = job.parties
         self._local = local
         self._hub = hub
         self._decimals = decimals
         self._silence = silence
         self._common = common
         self._masked = MaskedParties(hub.by_id) if masks_scores(job) and hub.by_id else None
+        self._gathering = Gathering(list(local), self._ask_all)
         self._queues = {name: QueryQueue(scorers.look_up) for name, scorers in local.items()}
 
     @property
     def present(self) -> dict[str, bool]:
         """Which parties are here."""
         mailboxes = self._hub.by_id
-        return {name: name in self._local or mailboxes[name].present for name in self._job.parties}
+        return {name: name in self._local or mailboxes[name].present for name in self._names}
 
     @property
     def absent(self) -> list[str]:
@@ -99,27 +102,33 @@ class Panel:
             raise away(*absent)
         question = Question.by_list(ids) if self._common is None else self._common.question(ids)
         try:
-            own, query = Query(ids, model.run), Query(list(question.ids), model.run)
+            own = Query(ids, model.run)
+            query = own if question.ids is ids else Query(list(question.ids), model.run)
         except ProtocolError as error:
             raise HttpRefusal(HTTPStatus.BAD_REQUEST, str(error)) from None
-        shares = await self._answers(own, query)
+        ask = self._gathering.ask if self._masked is None else self._ask_masked
+        shares = await ask(own, query)
         shares = {n: share if n in self._local else question.spread(share) for n, share in shares.items()}
         return RowScores(model.run, self._combined(model, ids, shares, question.absent))
 
-    async def _answers(self, own: Query, query: Query) -> dict[str, Share]:
-        """Every party's part of each row; masked parts come as their totals, in the place of one party."""
+    async def _ask_all(self, asked: Asked) -> dict[str, Share]:
+        """Every party's part of each row."""
+        under_way = {name: self._ask(name, asked.own if name in self._local else asked.sent) for name in self._names}
+        return {name: await self._answer(name, future, asked.since) for name, future in under_way.items()}
+
+    async def _ask_masked(self, own: Query, query: Query) -> dict[str, Share]:
+        """The same where parts are masked: they come as their totals, in the place of one party."""
         for _ in range(_MEETINGS):
-            if self._masked is not None:
-                query = await self._masked_query(query)
-            asked = {name: self._ask(name, own if name in self._local else query) for name in self._job.parties}
-            shares = {name: await self._answer(name, future) for name, future in asked.items()}
+            query = await self._masked_query(query)
+            shares = await self._ask_all(Asked(own, query))
             others = {name: share for name, share in shares.items() if name not in self._local}
-            if self._masked is None or any(limited(share) for share in others.values()):
+            if any(limited(share) for share in others.values()):
                 return shares
             if not is_over(others):
                 return shares | unmasked(others)
+            assert self._masked is not None
             self._masked.forget(query)
-        raise away(*(name for name in self._job.parties if name not in self._local))
+        raise away(*(name for name in self._names if name not in self._local))
 
     async def _masked_query(self, query: Query) -> Query:
         """The same query under masks of its own; where a party has reconnected, all exchange keys first."""
@@ -174,10 +183,10 @@ class Panel:
         except TransportError:
             raise away(name) from None
 
-    async def _answer(self, name: str, future: "asyncio.Future[Share]") -> Share:
+    async def _answer(self, name: str, future: "asyncio.Future[Share]", since: float) -> Share:
         """One party's share; a party that gives no sign of life is not waited for."""
         mailbox = self._hub.by_id.get(name)
-        deadline = time.monotonic() + _LONGEST_QUERY
+        deadline = since + _LONGEST_QUERY
         while True:
             done, _ = await asyncio.wait([future], timeout=_time_left(mailbox, self._silence))
             try:
@@ -200,7 +209,7 @@ class Panel:
     def _shown(self, id_: str, total: float, missing: list[str]) -> RowScore:
         if np.isnan(total):
             return RowScore(id_, None, missing=missing, policy="left out")
-        probability = round(float(expit(total)), self._decimals) if self._job.loss.classifies else None
+        probability = round(float(expit(total)), self._decimals) if self._job.loss.gives_odds else None
         policy = "mean" if missing else None
         return RowScore(id_, round(float(total), self._decimals), probability, missing or None, policy)
 

@@ -14,7 +14,8 @@ from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.run_folder import RunFolder, find_run, new_run
 from plait.deployment.score import trained
 from plait.deployment.score_party import new_rows_file, say_remarks
-from plait.deployment.scorer import SERVE, Scorer, Scorers
+from plait.deployment.scorer import SERVE, Scorer
+from plait.deployment.scorers import Scorers
 from plait.deployment.service.connections import HttpServer, bind
 from plait.deployment.service.handlers import Door, Handlers
 from plait.deployment.service.panel import Panel, ServedModel
@@ -48,7 +49,7 @@ def serve(
     """
     check_covered(job.policy.uncovered(job.parties))
     tokens = Tokens(tokens_file(file))
-    options.check_reach(bool(len(tokens)))
+    options.check_reach(tokens.needed)
     folder = trained(job, file, run, progress)
     model, key = ServedModel.of(folder), new_run()[1]
     remote = tuple(name for name in job.parties if name != file.name)

@@ -48,11 +48,18 @@ class Tokens:
         self._clients: dict[str, Client] = {}
         self._stamp: tuple[int, int] | None = None
         self._looked = -_LOOK
+        self._needed = False
         self._refresh()
 
     def __len__(self) -> int:
         self._refresh()
         return len(self._clients)
+
+    @property
+    def needed(self) -> bool:
+        """Whether nobody may ask without a token: once there has been one, whatever became of it or its file."""
+        self._refresh()
+        return self._needed
 
     @property
     def clients(self) -> list[Client]:
@@ -66,7 +73,9 @@ class Tokens:
             raise ConfigError(f"--per-minute must be 0 or more. Found {per_minute}.")
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         made = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write([*self._others(name), Client(check_name(name), _digest(token), per_minute, made)])
+        self._write(
+            [*self._others(name), Client(check_name(name, "a client's name"), _digest(token), per_minute, made)]
+        )
         return token
 
     def revoke(self, name: str) -> None:
@@ -96,6 +105,7 @@ class Tokens:
         stamp = _stamp(self.path)
         if stamp == self._stamp:
             return
+        self._needed = self._needed or stamp is not None
         self._clients = _read(self.path) if stamp else {}
         self._stamp = stamp
 

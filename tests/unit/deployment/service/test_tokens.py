@@ -43,8 +43,17 @@ def test_a_revoked_token_is_refused_by_a_service_that_runs(tmp_path: Path) -> No
     owner.revoke("crm")
     time.sleep(1.1)
     assert service.find(token) is None
+    assert service.needed, "without its last token a service answers nobody, rather than everybody"
+    assert Tokens(path).needed
+    path.unlink()
+    time.sleep(1.1)
+    assert service.needed, "nor while it runs and the file is away"
+    assert not Tokens(path).needed
+    assert not len(service)
     with pytest.raises(ConfigError, match="a client with a token"):
         owner.revoke("crm")
+    with pytest.raises(ConfigError, match="a client's name must be"):
+        owner.make("../crm", 1)
 
 
 def test_a_file_that_was_edited_is_refused(tmp_path: Path) -> None:

@@ -103,4 +103,8 @@ def _answers(rows: int, sums: bool) -> Form:
 def hint_sizes(rows: int) -> set[int]:
     """How many words hints may have."""
     most = max(1, min(MAX_COLUMNS, int(MAX_COLUMNS_SHARE * rows)))
-    return {words_of(hints_size(columns, each)) for columns in range(1, most + 1) for each in SETS}
+    found: set[int] = set()
+    for each in SETS:
+        one, two = (words_of(hints_size(columns, each)) for columns in (1, 2))  # every column takes as many whole words
+        found.update(range(one, one + most * (two - one), two - one))
+    return found

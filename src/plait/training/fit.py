@@ -17,7 +17,7 @@ from plait.privacy.policy import Policy
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.problem.registry import DEFAULT_LOSS, DEFAULT_PENALTY, PENALTIES, canonical, loss_of, penalty_of, takes_alpha
-from plait.protection.modes import Protection
+from plait.protection.modes import DEFAULT_PROTECTION, Protection
 from plait.training.assembly import RunSpec
 from plait.training.blind_shield import check_blind
 from plait.training.fit_result import Fit
@@ -48,7 +48,7 @@ def fit(
     privacy: Any = None,
     trace: Trace | None = None,
     precision: str = DEFAULT_PRECISION,
-    protection: Protection | str = "plain",
+    protection: Protection | str = DEFAULT_PROTECTION,
     start: Sequence[Any] | Mapping[str, Any] | None = None,
     memory: str | int | None = None,
 ) -> Fit:
@@ -96,7 +96,7 @@ def fit(
     protection : str or Protection, default="plain"
         "labels": parties learn D_m^T g and never g, so not the labels.  "sums": also the coordinator learns only sums
         over the parties.  "blind": two parties, the first with the labels, and a third machine that sees both under
-        random signs in a random order.  Or a `plait.protection.modes.Protection`.  Experimental: see `Fit.protection`.
+        random signs in a random order.  Or a `plait.Protection`.  Experimental: see `Fit.protection`.
     start : list or dict of array-like of shape (d_m,), default=None
         The weights of an earlier model with the same columns, `Fit.weights`: the first step that every party proposes.
         ADMM and runs with helpers begin at zero nevertheless; runs with protected labels refuse it.

@@ -85,7 +85,11 @@ class _Recorder:
 
 
 def _traffic(messages: Collection[Message]) -> tuple[int, int]:
-    return sum(m.numbers for m in messages), sum(m.bytes for m in messages)
+    numbers = count = 0
+    for message in messages:
+        numbers += message.numbers
+        count += message.bytes
+    return numbers, count
 
 
 def run(

@@ -58,14 +58,12 @@ class Party:
         del share, heard  # they hold long vectors
         if rounded:
             state = self._side.arrived(state, line.read(said, workspace))
-        if self.shield is not None and broadcast.round:
+        if self.shield is not None:
             said = self.shield.mask(standing.agreed, said, standing.exchanges)
         return Standing(state, line, standing.agreed, standing.exchanges + 1), said
 
     def _opened(self, standing: Standing, broadcast: Broadcast) -> Broadcast:
-        if self.shield is None or not broadcast.round:  # a briefing, of round 0, is not encrypted
-            return broadcast
-        return self.shield.open(standing.agreed, broadcast)
+        return broadcast if self.shield is None else self.shield.open(standing.agreed, broadcast)
 
     def check(self, broadcast: Broadcast) -> None:
         """Raise ProtocolError unless an honest coordinator could have sent this now; nothing changes."""

@@ -58,11 +58,12 @@ class PrivatePass:
         talk = _Talk(transport, observers)
         task = self.task
         constant = best_constant(task.loss, task.labels, task.weights) if task.fit_intercept else 0.0
-        intercept, reason = constant, Reason("one private pass", converged=True)
+        intercept, reason = constant, Reason("one private pass of the protected parties", converged=True)
         if self._open:
             coordinator, own = self._train(talk, 0)
             intercept = coordinator.intercept
-            reason = Reason(f"one private pass; before it, {own.reason.text}", own.reason.converged)
+            before = f"one private pass of the protected parties, after the others: {own.reason.text}"
+            reason = Reason(before, own.reason.converged)
         offset = self._out_of_fold(talk) if self._open and self.offset else None
         receipts = {name: float(self.receipts.get(name, 0)) for name in self.helpers}
         talk.exchange({name: say(Step.LABELS, r, vector=task.labels) for name, r in receipts.items()})

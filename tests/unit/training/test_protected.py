@@ -19,12 +19,14 @@ from plait.privacy.policy import Policy
 from plait.problem.features import Features
 from plait.problem.losses import Loss
 from plait.protection.leverage import label_exposure, leverages
+from plait.protection.messages import hints_size
 from plait.protection.modes import Protection
+from plait.protection.parameters import SETS
 from plait.training.assembly import RunSpec
-from plait.training.coordinator_shield import agree
+from plait.training.coordinator_shield import agree, hint_sizes
 from plait.training.in_process import InProcess
 from plait.training.party_shield import Agreed, PartyKeys, PartyShield
-from plait.training.protected import Opener, protected_form
+from plait.training.protected import Opener, protected_form, words_of
 from plait.training.session import Session
 
 ROWS = 2000
@@ -114,7 +116,14 @@ class Wiretap:
 
 
 def tapped(
-    x: Any, y: np.ndarray, mode: str, loss: Loss | None = None, rounds: int = 6, weights: np.ndarray | None = None
+    x: Any,
+    y: np.ndarray,
+    mode: str,
+    loss: Loss | None = None,
+    rounds: int = 6,
+    weights: np.ndarray | None = None,
+    penalty: plait.Penalty | None = None,
+    tol: float = 0.0,
 ) -> Wiretap:
     tap, parts = Wiretap(), read_parts(thirds(x))
     loss = plait.Logistic() if loss is None else loss
@@ -122,8 +131,8 @@ def tapped(
     method = plait.Subspace()
     if shield is not None:
         method = protected_form(method, shield, names)  # type: ignore[assignment]
-    stopping = plait.Stopping(tol=0, max_rounds=rounds)
-    penalties = dict.fromkeys(names, plait.L2(1e-2))
+    stopping = plait.Stopping(tol=tol, max_rounds=rounds)
+    penalties = dict.fromkeys(names, plait.L2(1e-2) if penalty is None else penalty)
     spec = RunSpec(penalties, method, stopping, False, policy.protections(names, loss), policy, protection=shield)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.ConvergenceWarning)
@@ -329,6 +338,12 @@ def test_messages_of_another_round_or_form_are_refused() -> None:
             party.open(agreed, bad)
 
 
+@pytest.mark.parametrize("rows", [1, 10, 29, 4000])
+def test_hints_may_have_the_size_of_every_allowed_number_of_columns(rows: int) -> None:
+    columns = range(1, max(rows // 10, 1) + 1)
+    assert hint_sizes(rows) == {words_of(hints_size(count, each)) for count in columns for each in SETS}
+
+
 @pytest.mark.parametrize("mode", ["labels", "sums"])
 def test_row_weights_which_may_tell_the_labels_are_told_to_nobody(mode: str) -> None:
     """With class_weight="balanced" a row's weight is its label."""
@@ -360,3 +375,24 @@ def test_a_loss_with_kinks_and_row_weights_is_proved(mode: str) -> None:
     )
     assert fit.certified
     assert fit.gap <= 1e-7
+
+
+@pytest.mark.parametrize("mode", ["labels", "sums"])
+def test_a_run_that_ends_where_it_begins_is_protected_too(mode: str) -> None:
+    """A penalty under which all weights are 0: the run closes in round 0, with a gradient and with shares."""
+    x, y, _ = data()
+    penalty = plait.L1(1.0)
+    plain = plait.fit(thirds(x), y, penalty=penalty, stopping=STRICT)
+    tap = tapped(x, y, mode, penalty=penalty, tol=1e-9)
+    before = 2 if mode == "sums" else 1  # offers, and keys
+    (closing,), (shares,) = tap.told[before:], tap.before[before:]
+    for name, request in closing.items():
+        assert request.vector is not None
+        assert looks_random(request.vector[20:])
+        words = shares[name].vector
+        assert mode == "labels" or (words is not None and looks_random(words))
+    found = plait.fit(thirds(x), y, penalty=penalty, stopping=STRICT, protection=mode)
+    assert plain.rounds == found.rounds == 0
+    assert found.certified
+    assert not any(weights.any() for weights in found.weights.values())
+    assert found.objective == plain.objective

@@ -13,6 +13,7 @@ from plait.deployment.consent import protected, revealed, revealed_by_scores
 from plait.deployment.event_words import EventWords
 from plait.deployment.job_file import Job
 from plait.deployment.page.curve import Curve
+from plait.deployment.page.requests import Requests
 from plait.deployment.progress import PHASE, REPORT, Look
 from plait.deployment.scorer import SERVE
 from plait.training.history import Round
@@ -55,6 +56,13 @@ class Viewer:
         return self.name == self.job.coordinator.name
 
     @property
+    def role(self) -> str:
+        """What this program's owner is in the job, in words."""
+        if self.name == self.job.label_party:
+            return "Label party"
+        return "Blind machine" if self.coordinates else "Feature party"
+
+    @property
     def others(self) -> tuple[str, ...]:
         """The parties that this program talks to."""
         if not self.coordinates:
@@ -86,7 +94,7 @@ class Board:
         self._ending: Ending | None = None
         self._words = EventWords()
         self._run = ""
-        self._requests = 0
+        self._requests = Requests()
 
     def say(self, text: str) -> None:
         with self._lock:
@@ -104,7 +112,7 @@ class Board:
             elif what == "aligning":
                 self._alignment = dict(facts)
             elif what == "request":
-                self._requests += 1
+                self._requests.add(facts)
             else:
                 self._heard(what, facts)
 
@@ -152,7 +160,7 @@ class Board:
 
     def end(self, ending: Ending) -> None:
         with self._lock:
-            self._ending = ending
+            self._ending, self._gauges = ending, self._gauges.ended
             self._phase, self._phase_since = ("failed" if ending.failed else "done"), _now()
             if ending.failed:
                 self._warnings.append((_now(), plain(ending.reason, 1000)))
@@ -178,6 +186,7 @@ class Board:
                 "program": viewer.program,
                 "job": viewer.job.name,
                 "name": viewer.name,
+                "role": viewer.role,
                 "coordinates": viewer.coordinates,
                 "phase": self._phase,
                 "phase_since": self._phase_since,
@@ -193,9 +202,9 @@ class Board:
                 "bytes_up": gauges.bytes_up,
                 "local": list(viewer.local),
                 "parties": self._standings(peers),
-                "alignment": self._alignment if self._phase == "aligning" else None,
-                "requests": self._requests if viewer.program == SERVE and viewer.coordinates else None,
-                "revealed": revealed_by_scores(viewer.job, viewer.name, self._requests)
+                "alignment": (self._alignment or None) if self._phase == "aligning" else None,
+                "requests": self._requests.fields() if viewer.program == SERVE and viewer.coordinates else None,
+                "revealed": revealed_by_scores(viewer.job, viewer.name, self._requests.answered)
                 if viewer.program == SERVE
                 else revealed(viewer.job, viewer.name, record.round, facts.rows),
                 "guarantee": protected(viewer.job),

@@ -24,6 +24,8 @@ class Axes:
     y_range: tuple[float, float] | None = None
     logarithmic: bool = False
     percent: bool = False
+    whole: bool = False
+    """Whether x has whole numbers only, as rounds have."""
 
 
 def line_chart(axes: Axes, lines: Mapping[str, Series], guide: Series = ()) -> str:
@@ -95,7 +97,7 @@ class _Frame:
             parts.append(f'<path class="grid" d="M{_LEFT},{down:.1f}H{_WIDTH - _RIGHT}"/>')
             shown = f"1e{y:g}" if self.axes.logarithmic else self._number(y)
             parts.append(f'<text x="{_LEFT - 6}" y="{down + 4:.1f}" text-anchor="end">{shown}</text>')
-        for x in _ticks(self.x0, self.x1):
+        for x in _ticks(self.x0, self.x1, least=1.0 if self.axes.whole else 0.0):
             across, _ = self.place(x, self.y0)
             parts.append(f'<text x="{across:.1f}" y="{low + 17}" text-anchor="middle">{self._number(x)}</text>')
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
@@ -103,7 +105,7 @@ class _Frame:
         return "".join(parts)
 
     def _number(self, value: float) -> str:
-        return f"{100 * value:g} %" if self.axes.percent else f"{value:.4g}"
+        return f"{100 * value:g} %" if self.axes.percent else f"{value:.6g}"
 
     def svg(self, parts: list[str], names: list[str]) -> str:
         label = html.escape(f"{self.axes.title}: {self.axes.y} against {self.axes.x}" + _legend_words(names))
@@ -120,10 +122,11 @@ def _drawable(points: Series, logarithmic: bool) -> list[tuple[float, float]]:
     return [(x, y) for x, y in points if math.isfinite(y)]
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers between low and high, about four."""
-    raw = (high - low) / _TICKS
+def _ticks(low: float, high: float, least: float = 0.0) -> list[float]:
+    """Round numbers between low and high, about four; with a `least` step they are multiples of it."""
+    raw = max((high - low) / _TICKS, least)
     size = 10.0 ** math.floor(math.log10(raw))
-    step = next(size * k for k in (1, 2, 2.5, 5, 10) if size * k >= raw * 0.999)
+    steps = [size * k for k in (1, 2, 2.5, 5, 10)]
+    step = next(s for s in steps if s >= raw * 0.999 and (not least or s % least == 0))
     first = math.ceil(low / step - 1e-9)
     return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from plait._files import write_atomically
 from plait._version import __version__
-from plait.deployment.consent import protected, revealed
+from plait.deployment.consent import listed, protected, revealed
 from plait.deployment.disclosure import noted
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.message_log import read_log
@@ -32,14 +32,14 @@ def write_report(
         "report.html",
         job=job.name,
         party=file.name,
-        coordinates=coordinates,
-        owners=", ".join(job.parties[:-1]) + f" and {job.parties[-1]}" if len(job.parties) > 1 else job.parties[0],
+        labelled=file.name == job.label_party,
+        owners=listed(job.parties),
         run=status.run,
         started=status.started[:16].replace("T", " "),
         version=__version__,
         loss=type(job.loss).__name__,
-        classifies=job.loss.classifies,
-        label=file.data.label if coordinates else "",
+        label=file.data.label,
+        encrypted=job.protection is not None,
         rows=rows,
         cards=_cards(details, rounds, taken),
         qualities=[quality(each) for each in evidence],
@@ -83,7 +83,7 @@ def _weights(own: RunFolder, job: Job) -> dict[str, Any] | None:
     if not (own.path / "weights.json").exists():
         return None
     columns, weights, *_ = own.weights()
-    return coefficients(columns, weights, job.loss.classifies)
+    return coefficients(columns, weights, job.loss)
 
 
 def _spent(file: PartyFile) -> list[str]:

@@ -1,5 +1,6 @@
 """The charts of a report that show how good scores are."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from plait._types import Array
 from plait.deployment.report.chart import Axes, Series, bar_chart, line_chart
 from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.problem import curves
+from plait.problem.losses import Pinball
 
 _UNIT = (0.0, 1.0)  # the range of an axis that shows fractions
 _SMALLEST_GROUP = 0.01  # fraction of the rows: with fewer the lift is unsteady
@@ -25,22 +27,76 @@ class Figure:
 
 
 def number_figures(evidence: Evidence) -> list[Figure]:
-    """The spread of the scores."""
-    scores = evidence.scores[TOGETHER]
-    edges, (heights,) = curves.spread(scores, (np.ones(scores.size, dtype=np.bool_),))
-    chart = bar_chart(Axes("Scores", "score", "part of the rows"), edges.tolist(), {"all rows": heights.tolist()})
-    return [Figure(chart, "How the scores are spread.")]
+    """What the model predicts beside what happened, the labels of the highest predictions, and both spreads."""
+    predicted = evidence.loss.predicted(evidence.scores[TOGETHER])
+    beside = _below if isinstance(evidence.loss, Pinball) else _observed
+    return [beside(evidence, predicted), _reach(evidence), _both_spreads(evidence, predicted)]
+
+
+def _observed(evidence: Evidence, predicted: Array) -> Figure:
+    expected, observed = curves.calibration(predicted, evidence.labels)
+    low, high = float(min(expected.min(), observed.min())), float(max(expected.max(), observed.max()))
+    axes = Axes("Predicted and observed", "predicted", "observed", (low, high), (low, high))
+    points = list(zip(expected.tolist(), observed.tolist(), strict=True))
+    return Figure(
+        line_chart(axes, {TOGETHER: points}, ((low, low), (high, high))),
+        "Predicted and observed: what the model predicts (right) and the mean label (up), for tenths of the rows. On "
+        "the dashed line both are the same.",
+    )
+
+
+def _below(evidence: Evidence, predicted: Array) -> Figure:
+    wanted = evidence.loss.quantile if isinstance(evidence.loss, Pinball) else math.nan
+    below = (evidence.labels <= predicted).astype(np.float64)
+    middle, share = curves.calibration(predicted, below)
+    axes = Axes("Labels below", "predicted", "below", y_range=_UNIT, percent=False)
+    points = list(zip(middle.tolist(), share.tolist(), strict=True))
+    return Figure(
+        line_chart(axes, {TOGETHER: points}, ((points[0][0], wanted), (points[-1][0], wanted))),
+        "Labels below the prediction: their share (up), for tenths of the rows by what is predicted (right). The "
+        f"dashed line is the {wanted:.0%} that was asked for.",
+    )
+
+
+def _reach(evidence: Evidence) -> Figure:
+    labels, mean = evidence.labels, float(evidence.labels.mean())
+    found = {name: curves.reach(z, labels) for name, z in evidence.scores.items()}
+    shown = {
+        name: [(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True) if a >= _SMALLEST_GROUP]
+        for name, (x, y) in found.items()
+    }
+    axes = Axes("Reach", "part of the rows, highest first", "mean label", _UNIT)
+    return Figure(
+        line_chart(axes, shown, ((0, mean), (1, mean))),
+        "Mean label of the rows for which most is predicted. The dashed line is the mean of all rows: the further a "
+        "line is above it, the better the model tells rows apart.",
+        tuple(shown),
+    )
+
+
+def _both_spreads(evidence: Evidence, predicted: Array) -> Figure:
+    rows = predicted.size
+    edges, heights = curves.spread(
+        np.concatenate([evidence.labels, predicted]), (np.arange(2 * rows) < rows, np.arange(2 * rows) >= rows)
+    )
+    groups = dict(zip(("labels", "predictions"), (h.tolist() for h in heights), strict=True))
+    return Figure(
+        bar_chart(Axes("Spread", "value", "part of the rows"), edges.tolist(), groups),
+        "How labels and predictions are spread. Predictions are closer together: a model explains a part only.",
+        tuple(groups),
+    )
 
 
 def class_figures(evidence: Evidence) -> list[Figure]:
-    """ROC, lift, precision and recall, calibration, and the spread of the probabilities."""
+    """ROC, lift, precision and recall, calibration where scores give odds, and the spread of the scores."""
     positive = (evidence.labels > 0).astype(np.float64)
+    odds = evidence.loss.gives_odds
     return [
         _roc(evidence, positive),
         _lift(evidence, positive),
         _precision(evidence, positive),
-        _calibration(evidence, positive),
-        _spread(evidence, positive),
+        *([_calibration(evidence, positive)] if odds else []),
+        _spread(evidence, positive, odds),
     ]
 
 
@@ -97,13 +153,15 @@ def _calibration(evidence: Evidence, positive: Array) -> Figure:
     )
 
 
-def _spread(evidence: Evidence, positive: Array) -> Figure:
-    probability = expit(evidence.scores[TOGETHER])
-    edges, heights = curves.spread(probability, (positive == 0, positive == 1))
+def _spread(evidence: Evidence, positive: Array, odds: bool) -> Figure:
+    scores = evidence.scores[TOGETHER]
+    edges, heights = curves.spread(expit(scores) if odds else scores, (positive == 0, positive == 1))
     groups = dict(zip(("label negative", "label positive"), (h.tolist() for h in heights), strict=True))
-    axes = Axes("Probabilities", "probability that the model gives", "part of the group")
+    what = "probability" if odds else "score"
+    axes = Axes("Spread", f"{what} that the model gives", "part of the group")
+    many = "probabilities" if odds else "scores"
     return Figure(
         bar_chart(axes, edges.tolist(), groups),
-        "How the probabilities are spread, for rows with either label. The less the two overlap, the better.",
+        f"How the {many} are spread, for rows with either label. The less the two overlap, the better.",
         tuple(groups),
     )

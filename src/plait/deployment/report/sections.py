@@ -9,23 +9,31 @@ from plait.deployment.report.chart import Axes, line_chart
 from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.deployment.report.score_charts import Figure, class_figures, number_figures
 from plait.problem.intervals import Comparison, Interval, compare
+from plait.problem.losses import Loss, Pinball, Poisson, Squared
 
 _SHOWN = {
     "log loss": "log loss (lower is better)",
+    "mean deviance": "deviance (lower is better)",
+    "mean loss": "loss (lower is better)",
     "AUC": "AUC",
     "KS": "KS",
     "lift in the top tenth": "lift in the top tenth",
     "RMSE": "RMSE (lower is better)",
     "MAE": "MAE (lower is better)",
     "R2": "R²",
+    "labels below": "labels below",
 }
+_SAME = ("log loss", "mean deviance")
+"""Measures that say what the mean loss says, in better known units."""
 _MOST_COEFFICIENTS = 40  # that are shown: the largest; all are in weights.json
 
 
 def quality(evidence: Evidence) -> dict[str, Any]:
     """How good the models are on some rows: a table with intervals, a sentence, and curves."""
     found = compare(evidence.loss, evidence.scores, evidence.labels)
-    measures = [m for m in _SHOWN if m in found.metrics[TOGETHER]]
+    known = found.metrics[TOGETHER]
+    unsaid = ["mean loss"] if isinstance(evidence.loss, Squared) or any(m in known for m in _SAME) else []
+    measures = [m for m in _SHOWN if m in known and m not in unsaid]
     table = [
         {
             "name": name,
@@ -41,7 +49,7 @@ def quality(evidence: Evidence) -> dict[str, Any]:
         "rows": int(evidence.labels.size),
         "measures": [_SHOWN[m] for m in measures],
         "table": table,
-        "others": {k: _shown(v.value) for k, v in found.metrics[TOGETHER].items() if k not in _SHOWN},
+        "others": {k: _shown(v.value) for k, v in known.items() if k not in _SHOWN},
         "trained": any(evidence.trained.values()),
         "note": evidence.note,
         "sentence": _gain(found, measures[0]) if found.gains else "",
@@ -65,12 +73,17 @@ def _gain(found: Comparison, measure: str) -> str:
 
 
 def _population(evidence: Evidence) -> str:
-    rows = f"{evidence.labels.size:,} rows"
-    if not evidence.loss.classifies:
-        return f"{rows}; the label has mean {evidence.labels.mean():.4g}."
-    share = float((evidence.labels > 0).mean())
-    mean = float(expit(evidence.scores[TOGETHER]).mean())
-    return f"{rows}; {share:.1%} of them are positive, and the model expects {mean:.1%}."
+    loss, rows, scores = evidence.loss, f"{evidence.labels.size:,} rows", evidence.scores[TOGETHER]
+    if isinstance(loss, Pinball):
+        below = float((evidence.labels <= loss.predicted(scores)).mean())
+        return f"{rows}; {below:.1%} of the labels are at or below the prediction, and {loss.quantile:.0%} should be."
+    if not loss.classifies:
+        mean, predicted = evidence.labels.mean(), loss.predicted(scores).mean()
+        return f"{rows}; the mean label is {mean:.4g}, and the mean prediction {predicted:.4g}."
+    share = f"{float((evidence.labels > 0).mean()):.1%} of them are positive"
+    if not loss.gives_odds:
+        return f"{rows}; {share}, and the model picks {float((scores > 0).mean()):.1%}."
+    return f"{rows}; {share}, and the model expects {float(expit(scores).mean()):.1%}."
 
 
 def convergence(rounds: list[dict[str, Any]]) -> list[Figure]:
@@ -87,11 +100,13 @@ def convergence(rounds: list[dict[str, Any]]) -> list[Figure]:
         said = "Residuals: how far the run was from its end, on a logarithmic scale."
     figures = [
         Figure(
-            line_chart(Axes("Objective", "round", "objective"), {"objective": series("objective")}),
+            line_chart(Axes("Objective", "round", "objective", whole=True), {"objective": series("objective")}),
             "Objective: mean loss and penalties.",
         ),
         Figure(
-            line_chart(Axes("Distance", "round", "distance to the end", logarithmic=True), proved or distances),
+            line_chart(
+                Axes("Distance", "round", "distance to the end", logarithmic=True, whole=True), proved or distances
+            ),
             said,
             tuple(proved or distances),
         ),
@@ -99,21 +114,23 @@ def convergence(rounds: list[dict[str, Any]]) -> list[Figure]:
     return [figure for figure in figures if figure.svg]
 
 
-def coefficients(columns: tuple[str, ...], weights: Any, classifies: bool) -> dict[str, Any]:
-    """The largest weights with their names, and for classes the odds ratio of one unit more."""
+def coefficients(columns: tuple[str, ...], weights: Any, loss: Loss) -> dict[str, Any]:
+    """The largest weights with their names, and by what one unit more multiplies the odds or the expected count."""
+    ratio = ("odds", "odds of the label are") if loss.gives_odds else ()
+    ratio = ("rate", "expected count is") if isinstance(loss, Poisson) else ratio
     order = sorted(range(len(columns)), key=lambda i: -abs(float(weights[i])))
     largest = max((abs(float(weights[i])) for i in order[:1]), default=0.0) or 1.0
     rows = [
         {
             "name": columns[i],
             "weight": f"{float(weights[i]):+.4g}",
-            "odds": f"{math.exp(min(float(weights[i]), 700.0)):.3g}" if classifies else "",
+            "ratio": f"{math.exp(min(float(weights[i]), 700.0)):.3g}" if ratio else "",
             "size": abs(float(weights[i])) / largest,
             "up": float(weights[i]) > 0,
         }
         for i in order[:_MOST_COEFFICIENTS]
     ]
-    return {"rows": rows, "hidden": max(0, len(order) - _MOST_COEFFICIENTS), "odds": classifies}
+    return {"rows": rows, "hidden": max(0, len(order) - _MOST_COEFFICIENTS), "ratio": ratio}
 
 
 def _cell(interval: Interval) -> dict[str, str]:

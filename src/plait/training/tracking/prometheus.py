@@ -30,6 +30,11 @@ class RunGauges:
         down, up = self.bytes_down + record.bytes_down, self.bytes_up + record.bytes_up
         return replace(self, record=record, forecast=forecast, bytes_down=down, bytes_up=up)
 
+    @property
+    def ended(self) -> "RunGauges":
+        """The same after the end: nothing runs, and no time is left."""
+        return replace(self, forecast=Forecast(), running=False)
+
     def exposition(self) -> str:
         """The text that Prometheus reads; what is not known is left out."""
         labels = {"job": self.facts.job, "party": self.facts.party, "run": self.facts.run}
@@ -80,7 +85,7 @@ class PrometheusFile(Tracker):
             self._show(self._gauges)
 
     def end(self, ending: Ending) -> None:
-        self._show(replace(self._gauges, running=False))
+        self._show(self._gauges.ended)
 
     def _show(self, gauges: RunGauges) -> None:
         self._gauges, self._shown = gauges, time.monotonic()

@@ -176,10 +176,22 @@ def test_the_report_is_served_when_there_is_one(page: PageServer, board: Board, 
     assert board.state()["phase"] == "done"
 
 
+def test_an_alignment_that_has_just_begun_has_no_figures_yet(board: Board) -> None:
+    board.event("phase", {"phase": "aligning"})
+    assert board.state()["alignment"] is None
+    board.event("aligning", {"party": "shop", "blinded": 5, "of": 9, "ids a second": 2, "seconds left": 2})
+    assert board.state()["alignment"]["of"] == 9
+
+
 def test_metrics_are_those_of_the_newest_round(page: PageServer, board: Board) -> None:
     board.begin(FACTS)
     board.round(Round(3, objective=0.5))
     assert 'plait_training_rounds_total{job="credit",party="bank",run="r"} 3.0\n' in get(page, "/metrics")[1]
+    assert 'plait_training_running{job="credit",party="bank",run="r"} 1.0\n' in get(page, "/metrics")[1]
+    board.end(Ending("done", converged=True))
+    ended = get(page, "/metrics")[1]
+    assert 'plait_training_running{job="credit",party="bank",run="r"} 0.0\n' in ended
+    assert "seconds_left" not in ended
 
 
 def test_a_long_run_does_not_grow_the_page(board: Board) -> None:

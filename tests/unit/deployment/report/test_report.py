@@ -139,6 +139,77 @@ def test_charts_that_have_nothing_to_show_are_left_out() -> None:
     assert bar_chart(axes, [0, 1], {"none": [0.0]}) == ""
 
 
+@pytest.mark.parametrize("last", [2, 3, 5, 8, 11, 40, 200])
+def test_rounds_are_whole_numbers_and_no_two_marks_of_an_axis_read_the_same(last: int) -> None:
+    points = [(k, 0.9328 + 1e-4 / k) for k in range(1, last + 1)]
+    chart = line_chart(Axes("Objective", "round", "objective", whole=True), {"objective": points})
+    rounds = re.findall(r'text-anchor="middle">([^<r]+)<', chart)
+    heights = re.findall(r'text-anchor="end">([^<]+)<', chart)
+    assert rounds
+    assert all(text.isdigit() for text in rounds)
+    assert len(set(heights)) == len(heights) > 1
+
+
 def test_a_chart_has_words_for_those_who_do_not_see_it() -> None:
     chart = line_chart(Axes("ROC", "false alarms", "found"), {"<a>": [(0, 0), (1, 1)], "b": [(0, 0), (1, 0.5)]})
     assert 'aria-label="ROC: found against false alarms for &lt;a&gt;, b"' in chart
+
+
+COUNTS, QUANTILES, NUMBERS, MARGINS = (
+    'loss = "poisson"',
+    'loss = { name = "pinball", quantile = 0.8 }',
+    'loss = "huber"',
+    'loss = "hinge"',
+)
+LABELS = {
+    COUNTS: lambda z, rng: rng.poisson(np.exp(0.4 * z)),
+    QUANTILES: lambda z, rng: 50 + z + rng.standard_normal(z.size),
+    NUMBERS: lambda z, rng: z + rng.standard_normal(z.size),
+    MARGINS: lambda z, rng: (z > rng.standard_normal(z.size)).astype(int),
+}
+
+
+def of_loss(folder: Path, loss: str) -> str:
+    """The label party's report of a model with another loss, whose labels depend on the columns of both parties."""
+    made = make_job(folder, method='name = "auto"', tol=1e-4, rounds=100)
+    tables = {
+        name: [line.split(",") for line in (folder / f"{name}.csv").read_text().splitlines()] for name in made.parties
+    }
+    z = sum(np.array([row[1:3] for row in table[1:]], dtype=float).sum(axis=1) for table in tables.values())
+    labels = LABELS[loss](z / 2, np.random.default_rng(1))
+    header, *rows = tables["bank"]
+    bank = [header, *([*row[:-1], repr(float(y))] for row, y in zip(rows, labels, strict=True))]
+    (folder / "bank.csv").write_text("\n".join(",".join(row) for row in bank) + "\n")
+    made.file.write_text(made.file.read_text().replace('loss = "logistic"', loss))
+    job = read_job(made.file)
+    files = [read_party(made.file, name) for name in made.parties]
+    return (coordinate(job, files[0], files, None, Silent()) / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("loss", "said", "unsaid"),
+    [
+        (COUNTS, ["deviance (lower", "rate ratio", "mean prediction", "Predicted and observed"], ["odds"]),
+        (QUANTILES, ["of the labels are at or below the prediction, and 80% should be", "Labels below"], ["ratio"]),
+        (NUMBERS, ["loss (lower", "RMSE", "R²", "mean prediction"], ["ratio", "deviance"]),
+        (MARGINS, ["AUC", "the model picks", "ROC"], ["log loss", "odds ratio", "Calibration", "probabilit"]),
+    ],
+    ids=["counts", "quantiles", "numbers", "margins"],
+)
+def test_a_report_speaks_in_the_units_of_its_loss(
+    tmp_path: Path, loss: str, said: list[str], unsaid: list[str]
+) -> None:
+    page = of_loss(tmp_path / "job", loss)
+    assert not [text for text in said if text not in page]
+    assert not [text for text in unsaid if text in page]
+    figures = re.findall("<figure>.*?</figure>", page, re.DOTALL)
+    assert len(figures) >= 4
+    assert all("<polyline class=" in each or "<rect class=" in each for each in figures), "no chart is empty"
+
+
+def test_the_mean_prediction_of_counts_is_that_of_the_labels(tmp_path: Path) -> None:
+    """With an intercept the optimum of the Poisson loss predicts as many as there are."""
+    page = of_loss(tmp_path / "job", COUNTS)
+    found = re.search(r"the mean label is (\S+), and the mean prediction (\S+)\.", page)
+    assert found is not None
+    assert float(found[2]) == pytest.approx(float(found[1]), rel=1e-3)

@@ -4,6 +4,7 @@ import csv
 import json
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,10 +139,13 @@ def test_durations_are_words_of_two_units_at_most(seconds: float, words: str) ->
     assert duration(seconds) == words
 
 
-def test_mlflow_gets_parameters_metrics_and_the_end(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore")  # of other libraries about each other
+@pytest.mark.parametrize("kind", ["file://", "sqlite:///"])
+def test_mlflow_gets_parameters_metrics_and_the_end(tmp_path: Path, kind: str) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is an extra")
-    pytest.importorskip("sqlalchemy", reason="MLflow keeps runs in a database")
-    uri = f"sqlite:///{tmp_path}/runs.db"
+    if kind.startswith("sqlite"):
+        pytest.importorskip("sqlalchemy", reason="MLflow itself, and not the extra, keeps runs in a database")
+    uri = f"{kind}{tmp_path}/runs"
     tracker = tracking.MlflowRun(uri)
     tracker.begin(FACTS)
     tracker.round(plait.Round(1, objective=0.5))
@@ -151,6 +155,16 @@ def test_mlflow_gets_parameters_metrics_and_the_end(tmp_path: Path) -> None:
     assert run.data.params["parties"] == "bank, shop"
     assert run.data.metrics["objective"] == 0.5
     assert run.info.status == "FINISHED"
+
+
+def test_mlflow_says_what_it_cannot_use_and_does_not_hold_up_a_run() -> None:
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is an extra")
+    with pytest.raises(plait.PlaitError, match=r"must be given a folder .* Found 'nonsense://x'"):
+        tracking.MlflowRun("nonsense://x")
+    began = time.monotonic()
+    with pytest.raises(mlflow.exceptions.MlflowException, match="refused"):
+        tracking.MlflowRun("http://127.0.0.1:9").begin(FACTS)
+    assert time.monotonic() - began < 60
 
 
 def test_without_mlflow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

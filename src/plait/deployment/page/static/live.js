@@ -2,7 +2,7 @@
 // The live page: listens to /events and shows what it hears.  No build step, no other file than uPlot.
 
 const PHASES = { fit: ["starting", "aligning", "training", "done"], coordinator: ["starting", "aligning", "waiting", "training", "comparing", "done"],
-  party: ["starting", "waiting", "aligning", "training", "comparing", "done"], serve: ["starting", "waiting", "serving"] };
+  blind: ["starting", "waiting", "training", "done"], party: ["starting", "waiting", "aligning", "training", "comparing", "done"], serve: ["starting", "waiting", "serving"] };
 const MOST = 4000; // points that the page keeps; beyond, every second one is dropped
 
 const at = (id) => document.getElementById(id);
@@ -17,16 +17,20 @@ const whole = (n) => n.toLocaleString("en");
 const size = (n) => { let u = 0; while (n >= 1000 && u < 3) { n /= 1000; u += 1; } return `${u ? n.toPrecision(3) : n} ${["B", "kB", "MB", "GB"][u]}`; };
 const span = (s) => s < 10 ? `${s.toFixed(1)} s` : s < 60 ? `${Math.round(s)} s` : s < 3600 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`
   : `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min`;
+const took = (s) => s < 1 ? `${Math.max(1, Math.round(s * 1000))} ms` : span(s);
 const clock = (text) => (text || "").slice(11, 19);
+const since = (text) => text && text.slice(0, 10) !== new Date().toISOString().slice(0, 10) ? `${text.slice(0, 10)} ${clock(text)}` : clock(text);
 const names = (list) => list.map((p) => p.name).join(", ");
 
 let points = [], over = false, aligned = false, compared = false, curvesDue = false, reportUrl = "";
 
 function headline(s) {
   const away = s.parties.filter((p) => !p.here), late = s.parties.filter((p) => p.late && p.here);
+  if (s.phase === "failed" && s.ending.reason === "interrupted") return "Interrupted. The same command resumes the run.";
   if (s.phase === "failed") return `The run has failed: ${s.ending.reason}`;
   if (s.phase === "done") return s.ending && s.ending.converged ? "Done. The model is trained." : `Ended: ${s.ending ? s.ending.reason : ""}`;
   if (s.phase === "comparing") return "The model is trained. What does each partner bring? For the report, the label party trains with one after the other.";
+  if (!s.coordinates && away.length && ["training", "serving"].includes(s.phase)) return `Waiting for the coordinator: ${names(away)} is away since ${since(away[0].since)}.`;
   if (s.coordinates && away.length) return `Waiting for ${names(away)}.`;
   if (late.length) return `${names(late)} ${late.length > 1 ? "are" : "is"} late: everybody waits for the answer.`;
   if (s.phase === "aligning") return s.alignment ? `Finding the common rows: ${whole(s.alignment.blinded)} of ${whole(s.alignment.of)} ids, about ${span(s.alignment["seconds left"])} left.`
@@ -61,34 +65,37 @@ function showCards(s) {
     const limit = s.rounds_expected && s.phase === "training" ? `of about ${whole(s.rounds_expected)}` : `at most ${whole(s.max_rounds)}`;
     cards.push(card("rounds", whole(s.round), limit));
     cards.push(card("time", span(s.seconds), s.phase === "training" && s.rate ? (s.rate >= 1 ? `${s.rate.toPrecision(3)} rounds a second` : `${span(1 / s.rate)} a round`) : ""));
-    cards.push(card("time left", s.phase !== "training" ? "–" : s.seconds_left === null ? "not known" : span(s.seconds_left), s.phase === "training" ? "as far as can be told" : ""));
+    if (s.phase === "training") cards.push(card("time left", s.seconds_left === null ? "not known" : span(s.seconds_left), "as far as can be told"));
     if (s.objective !== null) cards.push(card("objective", s.objective.toPrecision(6)));
     cards.push(card(s.coordinates ? "sent to parties" : "received", size(s.bytes_down)));
     cards.push(card(s.coordinates ? "received from parties" : "sent", size(s.bytes_up)));
   }
-  if (s.requests !== null) cards.push(card("requests", whole(s.requests)));
+  if (s.requests !== null) {
+    cards.push(card("requests answered", whole(s.requests.answered)), card("requests refused", whole(s.requests.refused)));
+    if (s.requests.middle !== null) cards.push(card("time of an answer", took(s.requests.middle), `longest of the last thousand: ${took(s.requests.longest)}`));
+  }
   fill(at("cards"), cards);
   const bar = at("bar"), known = s.max_rounds !== null && s.rounds_expected !== null;
   bar.hidden = !known;
   if (known) bar.value = s.phase === "done" ? 1 : Math.min(1, s.round / s.rounds_expected);
 }
 
-function party(p, done) {
+function party(p, done, coordinates) {
   const row = make("tr"), state = make("td");
-  const [text, kind] = done && !p.here ? ["has its results", ""] : !p.here ? [`away${p.away >= 1 ? ` for ${span(p.away)}` : ""}`, p.late ? "late" : "wait"]
+  const [text, kind] = done && !coordinates ? ["has given the results", ""] : done && !p.here ? ["has its results", ""] : !p.here ? [`away${p.away >= 1 ? ` for ${span(p.away)}` : ""}`, p.late ? "late" : "wait"]
     : p.awaited > 1 ? [`its answer is awaited for ${span(p.awaited)}`, p.late ? "late" : "wait"] : ["connected", ""];
   state.append(make("span", text, { class: `badge ${kind}` }));
-  row.append(make("th", p.name, { scope: "row" }), state, make("td", clock(p.since)),
-    make("td", p.took === null ? "" : p.took < 1 ? `${Math.round(p.took * 1000)} ms` : span(p.took), { class: "number coordinator-only" }), make("td", p.fingerprint, { class: "mono coordinator-only" }));
+  row.append(make("th", p.name, { scope: "row" }), state, make("td", since(p.since)),
+    make("td", p.took === null ? "" : took(p.took), { class: "number coordinator-only training-only" }), make("td", p.fingerprint, { class: "mono coordinator-only" }));
   return row;
 }
 
 function showParties(s) {
-  const rows = s.parties.map((p) => party(p, s.phase === "done"));
+  const rows = s.parties.map((p) => party(p, s.phase === "done", s.coordinates));
   for (const name of s.local) {
     const row = make("tr"), state = make("td");
     state.append(make("span", "in this program", { class: "badge" }));
-    row.append(make("th", name, { scope: "row" }), state, make("td"), make("td"), make("td"));
+    row.append(make("th", name, { scope: "row" }), state, make("td"), make("td", "", { class: "training-only" }), make("td"));
     rows.unshift(row);
   }
   fill(at("parties"), rows);
@@ -121,7 +128,8 @@ function showState(s) {
   showParties(s);
   for (const key of ["revealed", "guarantee"]) fill(at(key), s[key].map((line) => make("li", line)));
   const warnings = s.warnings.map(([time, text]) => make("div", `${clock(time)} ${text}`, { class: "notice bad" }));
-  if (warnings.length !== at("warnings").childElementCount) fill(at("warnings"), warnings);
+  const box = at("warnings"), said = (nodes) => [...nodes].map((node) => node.textContent).join("\n");
+  if (said(warnings) !== said(box.children)) fill(box, warnings);
   showLog(s);
   showEnd(s);
 }
@@ -135,10 +143,8 @@ const decades = (u, splits) => { // one line per power of ten, or per few of the
 const wholes = (u, values) => values.map((v) => (Number.isInteger(v) ? String(v) : "")); // there is no half round
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-function draw(id, label, hue, xs, ys, logarithmic, xLabel) {
-  const figure = at(`${id}-figure`), known = ys.filter((y) => y !== null && (!logarithmic || y > 0)).length;
-  figure.hidden = known < 2;
-  if (known < 2) return;
+function draw({ id, label, hue, xs, ys, logarithmic, xLabel }) {
+  const figure = at(`${id}-figure`);
   const shown = logarithmic ? ys.map((y) => (y > 0 ? y : null)) : ys;
   const width = Math.max(240, Math.floor(figure.clientWidth)), axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   if (!plots[id]) {
@@ -158,9 +164,14 @@ function drawAll() {
   at("curves").hidden = points.length < 2;
   if (points.length < 2) return;
   const rounds = points.map((p) => p[0]);
-  draw("objective", "objective", "--blue", rounds, points.map((p) => p[2]), false, "round");
-  draw("residual", "distance to the end", "--orange", rounds, points.map((p) => p[3]), true, "round");
-  draw("pace", "rounds", "--green", points.map((p) => p[1]), rounds, false, "seconds");
+  const charts = [
+    { id: "objective", label: "objective", hue: "--blue", xs: rounds, ys: points.map((p) => p[2]), logarithmic: false, xLabel: "round" },
+    { id: "residual", label: "distance to the end", hue: "--orange", xs: rounds, ys: points.map((p) => p[3]), logarithmic: true, xLabel: "round" },
+    { id: "pace", label: "rounds", hue: "--green", xs: points.map((p) => p[1]), ys: rounds, logarithmic: false, xLabel: "seconds" },
+  ];
+  const known = charts.filter((c) => c.ys.filter((y) => y !== null && (!c.logarithmic || y > 0)).length > 1);
+  for (const c of charts) at(`${c.id}-figure`).hidden = !known.includes(c);
+  known.forEach(draw); // after all are in their places: a figure's width depends on how many there are
 }
 
 function drawSoon() {

@@ -43,15 +43,39 @@ def test_organisations_share_one_network_and_no_volume() -> None:
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 def test_a_pod_is_unprivileged_and_ready_when_all_are_connected(path: Path) -> None:
-    stateful, service = documents(path)
-    spec = stateful["spec"]["template"]["spec"]
+    (found,) = [each for each in documents(path) if each["kind"] in ("Job", "Deployment")]
+    spec = found["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert spec["securityContext"]["runAsNonRoot"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert not container["securityContext"]["allowPrivilegeEscalation"]
     assert container["readinessProbe"]["exec"]["command"][-1] == "/ready"
-    assert stateful["spec"]["replicas"] == 1
-    assert service["spec"]["selector"] == stateful["spec"]["selector"]["matchLabels"]
+    assert found["spec"].get("replicas", found["spec"].get("parallelism")) == 1
+    labels = found["spec"]["template"]["metadata"]["labels"]
+    for service in [each for each in documents(path) if each["kind"] == "Service"]:
+        assert service["spec"]["selector"] == labels
+        (port,) = service["spec"]["ports"]
+        assert port["targetPort"] in {each["name"] for each in container["ports"]}
+
+
+def test_a_pod_that_has_trained_is_not_started_again_and_one_that_serves_is() -> None:
+    """A program that starts again after its run trains once more, and every run counts against limits."""
+    for path in MANIFESTS:
+        (found,) = [each for each in documents(path) if each["kind"] in ("Job", "Deployment")]
+        command = found["spec"]["template"]["spec"]["containers"][0]["args"][0]
+        assert (found["kind"] == "Deployment") == (command == "serve")
+        if command != "serve":
+            assert found["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+
+
+def test_the_service_uses_the_volume_of_the_training() -> None:
+    for role in ("coordinator", "party"):
+        made = documents(FOLDER / "kubernetes" / f"{role}.yaml")
+        (claim,) = [each["metadata"]["name"] for each in made if each["kind"] == "PersistentVolumeClaim"]
+        for path in (f"{role}.yaml", f"serve-{role}.yaml"):
+            (found,) = [d for d in documents(FOLDER / "kubernetes" / path) if d["kind"] in ("Job", "Deployment")]
+            volumes = found["spec"]["template"]["spec"]["volumes"]
+            assert claim in [v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v]
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)

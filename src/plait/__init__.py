@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         NoPenalty,
         Penalty,
     )
+    from plait.protection.modes import Protection
     from plait.training import tracking
     from plait.training.convergence import ConvergenceWarning
     from plait.training.fit import fit
@@ -64,6 +65,7 @@ __all__ = [
     "Pinball",
     "PlaitError",
     "Poisson",
+    "Protection",
     "ProtocolError",
     "Proximal",
     "Round",
@@ -94,6 +96,7 @@ _HOMES = {
     "methods.subspace.method": "Subspace",
     "problem.losses": "Cauchy Hinge Huber Logistic Loss Pinball Poisson Squared SquaredHinge",
     "problem.penalties": "L1 L2 Ball Box ElasticNet GroupLasso LogPenalty NonNegative NoPenalty Penalty",
+    "protection.modes": "Protection",
     "training.convergence": "ConvergenceWarning",
     "training.fit": "fit",
     "training.fit_result": "Fit",

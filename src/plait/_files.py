@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ FILE_MODE, FOLDER_MODE = 0o600, 0o700  # for the owner alone
 
 def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
     """Write, fsync, rename; StorageError where the disk does not take it, and the old file is still there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{threading.get_native_id()}.tmp")
     make_folder(path.parent)
     try:
-        temporary.unlink(missing_ok=True)  # of a killed process with this number, or a link that somebody left there
+        temporary.unlink(missing_ok=True)  # of a killed program with this number, or a link that somebody left there
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
             for part in parts:

@@ -17,12 +17,11 @@ _OWN = {"ca": "the authority", "coordinator": "the coordinator's folder in a run
 LONGEST_TEXT = 2000  # characters of a reason that a peer gives: enough for any of our own errors
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, what: str = "a party's name") -> str:
     """The name itself; ConfigError unless it is lower-case letters, digits and inner hyphens, at most 63."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"a party's name must be 1 to 63 lower-case letters, digits and inner hyphens. Found {name[:80]!r}. "
-            "Rename it."
+            f"{what} must be 1 to 63 lower-case letters, digits and inner hyphens. Found {name[:80]!r}. Rename it."
         )
     return name
 
@@ -69,4 +68,6 @@ def plain(text: str, longest: int = LONGEST_TEXT) -> str:
     White space becomes a blank; what is longer than `longest` is cut.
     """
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    if cut.isprintable():
+        return cut
     return "".join(c if c.isprintable() else " " if c in "\n\t\r" else "?" for c in cut)

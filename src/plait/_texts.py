@@ -142,7 +142,7 @@ class Texts(Sequence[str]):
 
     def repeated(self) -> int:
         """How many texts stand further up, too."""
-        keys = self._hashes()
+        keys = self.hashes()
         ordered = np.sort(keys)
         doubtful = ordered[1:][ordered[1:] == ordered[:-1]]
         if not doubtful.size:
@@ -150,7 +150,7 @@ class Texts(Sequence[str]):
         same = [self[int(i)] for i in np.flatnonzero(np.isin(keys, doubtful))]
         return len(same) - len(set(same))
 
-    def _hashes(self) -> npt.NDArray[np.uint64]:
+    def hashes(self) -> npt.NDArray[np.uint64]:
         """64 bits of every text: different ones mean different texts."""
         lengths = self.lengths
         keys = lengths.astype(np.uint64)

@@ -29,12 +29,12 @@ def _controller() -> Any:
 
 def blas_threads(count: int = 1) -> AbstractContextManager[Any]:
     """Lets every BLAS use so many threads within this context."""
-    _keep_freed_memory()
+    keep_freed_memory()
     limited: AbstractContextManager[Any] = _controller().limit(limits=count, user_api="blas")
     return limited
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Let vectors of one number per row reuse memory instead of fetching it from the system page by page.
 
     The allocator of Linux (glibc) learns from the largest block that was freed, up to 32 MiB, what to keep for later.

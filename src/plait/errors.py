@@ -98,3 +98,11 @@ def unspecific(error: PlaitError) -> str:
     """
     code = "budget" if isinstance(error, BudgetError) else "stopped"
     return f"this party protects its data and does not say why it cannot go on (code {code}). Ask its owner."
+
+
+def other_rows(who: str) -> InputError:
+    """What to say of a table that is not the one that was read before."""
+    return InputError(
+        f"{who} must hold the same ids in the same rows each time that it is read. Found others. Do not change a file "
+        "while programs run, and give a query an order: select ... order by its id. Then start again."
+    )

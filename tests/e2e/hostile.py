@@ -4,7 +4,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import grpc
@@ -51,6 +51,11 @@ class Talk:
                     return done.message
         except (StopIteration, grpc.RpcError):
             return None
+
+    def raw(self) -> Iterator[bytes]:
+        """The frames as they come, until the stream ends."""
+        with suppress(grpc.RpcError):
+            yield from self._incoming
 
     def ask(self, message: Message, seq: int, before: int | None = None) -> Any:
         """Send a message, the one before it being the one with the number before, and hear the answer."""

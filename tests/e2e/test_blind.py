@@ -200,3 +200,27 @@ def test_other_programs_of_a_blind_job_say_what_to_run(jobs: JobMaker) -> None:
         done = subprocess.run(given, capture_output=True, text=True, timeout=60)
         assert done.returncode != 0
         assert found in done.stderr
+
+
+def test_the_report_of_an_evaluation_keeps_what_the_run_protected(jobs: JobMaker) -> None:
+    """Predictions of a blind job have no machine, and the label party as their coordinator; its training had both."""
+    job = blind(jobs)
+    for name in NAMES:
+        job.start(name)
+    assert [job.wait(name) for name in NAMES] == [0, 0, 0], [job.log(name) for name in NAMES]
+    (report,) = (job.folder / "runs").glob("*/bank/report.html")
+    assert "Measure it on new rows" in report.read_text()
+    rng = np.random.default_rng(5)
+    for name, more in (("bank", ["y"]), ("shop", [])):
+        rows = [[f"n{i}", *map(repr, rng.standard_normal(4).tolist()), *("01"[i % 2] for _ in more)] for i in range(60)]
+        lines = [",".join(row) for row in [["id", *"abcd", *more], *rows]]
+        (job.folder / f"{name}-new.csv").write_text("\n".join(lines) + "\n")
+        words = ["evaluate", str(job.file), "--name", name, "--rows", f"{name}-new.csv"]
+        with (job.folder / f"evaluate-{name}.log").open("wb") as log:
+            job.programs[name] = subprocess.Popen([sys.executable, "-m", "plait", *words], stdout=log, stderr=log)
+    assert [job.wait(name) for name in ("bank", "shop")] == [0, 0], job.log("evaluate-bank") + job.log("evaluate-shop")
+    page = report.read_text()
+    assert "What the partners brought: new rows" in page
+    assert "at a blind machine" in page
+    assert "Each party has sent" in page
+    assert "vectors of 1,200 numbers: its partial scores" not in page, "nobody has read them"

@@ -58,9 +58,10 @@ def test_both_sides_are_told_in_numbers_what_was_shown_in_terminal_log_and_repor
     assert f"has shown bank {vectors} vectors of its scores: {min(vectors, WIDTH)} of 4 directions" in shown
     assert "trust.max_directions allows 20" in job.log("shop")
     assert "0 rows above 0.1" in job.log("shop")
-    assert f"shop learns D^T y, 4 numbers however many rounds there are, of {ROWS} labels" in job.log("bank")
-    assert "shop has learnt D^T y, 4 numbers" in job.log("bank")
-    for role, words in (("shop", "Shop has shown bank"), ("coordinator", "Shop has learnt D^T y")):
+    sums = "4 sums over all rows (D^T y, one a column)"
+    assert f"shop learns of {ROWS} labels {sums}, however many rounds there are" in job.log("bank")
+    assert f"shop has learnt {sums}" in job.log("bank")
+    for role, words in (("shop", "Shop has shown bank"), ("coordinator", "Shop has learnt 4 sums")):
         folder = next(job.folder.glob(f"runs/*/{role}"))
         assert words in (folder / "report.html").read_text()
         lines = [entry.facts for entry in read_log(folder / "audit.jsonl")]

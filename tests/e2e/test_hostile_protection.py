@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from plait.data.parts import equal_weights
 from plait.deployment.job_file import read_job, read_party
 from plait.deployment.local_data import load_labels, load_rows
+from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import spec_at
+from plait.errors import PrivacyError
 from plait.messages import Broadcast, Share
 from plait.problem.features import Features
 from plait.protection.fixed_point import encode_columns
@@ -171,3 +174,34 @@ def test_a_party_that_has_lost_its_journal_and_secret_sends_no_other_share(jobs:
     assert job.wait("shop", 60) != 0
     assert "start over with --fresh" in job.log("shop")
     assert job.wait("bank", 60) != 0
+
+
+def test_an_older_copy_of_the_folder_hides_nothing_else_under_a_mask_that_was_used(jobs: JobMaker) -> None:
+    """A coordinator that lies about what came before asks for round 1 once more, with another gradient."""
+    job, seq = jobs(**{**SUMS, "rows": ROWS}), 0
+    spec = read_job(job.file)
+    files = {name: read_party(job.file, name) for name in job.parties}
+    tables = {name: load_rows(spec, file) for name, file in files.items()}
+    parties = {name: open_party(spec, files[name], tables[name], hostile.RUN, hostile.KEY) for name in job.parties}
+
+    class Line:
+        def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+            nonlocal seq
+            seq += 1
+            return {name: parties[name].answer(seq, request, seq - 1) for name, request in requests.items()}
+
+    at = spec_at(spec, files["bank"])
+    assert at.protection is not None
+    shield = agree(at.protection, spec.parties, ROWS, Line(), bytes(32))
+    folder, copy = parties["shop"].folder.path, job.folder / "copy"
+    shutil.copytree(folder, copy)
+    task = assemble_coordinator(at, load_labels(spec, files["bank"]).values, None).task
+    Line().exchange(Coordinator(task, at.method, shield=shield).requests())
+    for party in parties.values():
+        party.close()
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    restored = open_party(spec, files["shop"], tables["shop"], hostile.RUN, hostile.KEY)
+    other = Coordinator(replace(task, labels=-task.labels), at.method, shield=shield).requests()["shop"]
+    with closing(restored), pytest.raises(PrivacyError, match="a mask must hide one vector"):
+        restored.answer(seq, other, seq - 1)

@@ -114,6 +114,37 @@ def test_fine_gradients_and_hidden_row_weights_give_the_simulated_bits_too(jobs:
     assert 1.9 < sizes[-1] / sizes[1] < 2.1
 
 
+def test_a_sum_with_one_party_less_than_before_is_refused(jobs: JobMaker) -> None:
+    """The first shares of two runs are equal: one sum less the other would be the share of the party that is away."""
+    job = jobs(**{**SUMS, "parties": ("bank", "shop", "tele", "news"), "rows": 400, "patience": 20})
+    for _ in range(2):  # the same parties again are no other sum
+        run(job)
+    text = job.file.read_text()
+    job.file.write_text(text.replace(', "news"]', "]"))
+    for name in ("bank", "shop", "tele"):
+        job.start(name)
+    assert [job.wait(name, 60) != 0 for name in ("shop", "tele", "bank")] == [True] * 3
+    words = "over bank, shop and tele, shows that of news together with bank, news, shop and tele before"
+    assert words in job.log("shop") + job.log("tele")
+    assert "Traceback" not in job.log("shop") + job.log("tele")
+    assert not list(max((job.folder / "runs").iterdir()).glob("shop/audit.jsonl"))  # nothing was heard or sent
+    for name in ("shop", "tele"):
+        with (job.folder / f"{name}.toml").open("a") as file:  # its last section is [trust]
+            file.write("accept_other_sums = true\n")
+    run(Job(job.folder, ("bank", "shop", "tele"), "bank", job.programs))
+
+
+@pytest.mark.parametrize("options", [LABELS, SUMS], ids=["labels", "sums"])
+def test_a_run_that_ends_where_it_begins_is_protected_too(jobs: JobMaker, options: dict[str, Any]) -> None:
+    """All weights are 0 under a strong L1 penalty: the run closes in round 0."""
+    made = [jobs(**options) for _ in range(2)]
+    for job in made:
+        job.file.write_text(job.file.read_text().replace('"l2", alpha = 1e-3', '"l1", alpha = 10.0'))
+    run(made[0])
+    jobs.simulate(made[1])
+    assert made[0].result() == made[1].result()
+
+
 def test_sums_that_would_hide_nothing_are_refused(jobs: JobMaker) -> None:
     with pytest.raises(ConfigError, match="2 parties outside the label party's organisation"):
         jobs(**{**SUMS, "parties": ("bank", "shop")})

@@ -159,6 +159,12 @@ def test_a_newer_run_takes_over_while_requests_go_on_and_a_pinned_one_stays(jobs
     while (late := served.scores("late")[1]["scores"][0])["score"] is None:  # type: ignore[index]
         assert time.monotonic() < deadline, job.log("serve-shop")
     assert {**late, "id": "n1"} == served.scores("n1")[1]["scores"][0]  # type: ignore[index]
+    job.programs["serve-shop"].send_signal(signal.SIGINT)
+    assert job.wait("serve-shop") == 0, "a party may stop; the service goes on when it is back"
+    assert "stopped: from now on the service waits for shop" in job.log("serve-shop")
+    assert "Interrupted" not in job.log("serve-shop")
+    start(job, "shop", "--rows", "shop-new.csv")
+    served.until_ready()
     job.programs["serve-bank"].send_signal(signal.SIGTERM)
     assert job.wait("serve-bank") == 0
     assert job.wait("serve-shop") == 0
@@ -271,6 +277,10 @@ def test_tokens_tls_limits_and_what_operators_see(jobs: JobMaker) -> None:
     plait("serve", "token", str(job.file), "--revoke", "batch")
     time.sleep(1.1)  # the service looks once a second
     assert served.scores("n1")[0] == 401
+    assert "no token is left" in plait("serve", "token", str(job.file), "--revoke", "crm")
+    time.sleep(1.1)
+    served.token = ""
+    assert served.scores("n1")[0] == 401, "without its last token it answers nobody"
     logged = [json.loads(line) for line in job.log("serve-bank").splitlines() if '"event": "request"' in line]
     assert {"client": "crm", "path": "/scores", "status": 200}.items() <= next(
         line for line in logged if line["client"] == "crm"

@@ -14,6 +14,7 @@ from pathlib import Path
 from plait.deployment.journal import Journal
 from plait.deployment.run_folder import RunFolder
 
+from .awake import awake
 from .held import SLOW
 from .stage import PHASES, ROLES, Stage, staged
 
@@ -23,6 +24,7 @@ _DAY = 86_400  # seconds by which a clock jumps: ahead, then as far back behind 
 _REMEDIES = (
     "start over",
     "Start it again",
+    "Start its program again",
     "Restore",
     "End it",
     "Make room",
@@ -101,7 +103,7 @@ def older_copy(stage: Stage, role: str) -> None:
     older.rename(disk)
     stage.restart()
     if trained:  # "Train first", or restore what was trained
-        stage.programs[ROLES[role]].wait(60)
+        stage.programs[ROLES[role]].wait(240)
         stage.told.append(stage._last_error(ROLES[role]))
         shutil.rmtree(disk)
         newer.rename(disk)
@@ -118,8 +120,8 @@ def full_disk(stage: Stage, role: str) -> None:
         except OSError:
             pass
     stage.go(role)
-    deadline = time.monotonic() + 60
-    while stage.programs[ROLES[role]].poll() is None and time.monotonic() < deadline and not stage._found():
+    deadline = awake() + 240
+    while stage.programs[ROLES[role]].poll() is None and awake() < deadline and not stage._found():
         time.sleep(0.05)
     filler.unlink()
 
@@ -157,6 +159,9 @@ def duplicate(stage: Stage, role: str) -> None:
     stage.start(ROLES[role], as_=f"second-{ROLES[role]}")
     stage.programs[ROLES[role]] = first
     (control / "held").touch()
+    second, deadline = f"second-{ROLES[role]}", awake() + 240
+    while not stage.log(second) and stage.programs[second].poll() is None and awake() < deadline:
+        time.sleep(0.05)  # until it has said something: a start may take longer than the rest of the held run
     time.sleep(5)
     stage.go(role)
 
@@ -183,10 +188,10 @@ def suffered(fault: str, phase: str, role: str, folder: Path) -> Outcome:
     with staged(folder / "cell", phase, ROLES[role] if fault == "full disk" else "") as stage:
         if phase == "serving":
             stage.ask_once()
-        began = time.monotonic()
+        began = awake()
         FAULTS[fault](stage, role)
         found = stage.result()
-        seconds = time.monotonic() - began
+        seconds = awake() - began
     for text in filter(None, stage.told):
         assert any(word in text for word in _REMEDIES), text
     assert found == undisturbed(phase), f"{found}\ninstead of\n{undisturbed(phase)}"

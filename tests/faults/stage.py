@@ -21,6 +21,7 @@ from plait.deployment.processes import free_port
 from plait.deployment.progress import Silent
 from tests.e2e.conftest import make_job
 
+from .awake import awake
 from .line import Line
 
 PHASES = ("aligning", "training", "protected training", "scoring", "serving")
@@ -38,7 +39,8 @@ _SERVED = {
     "party": "plait.transports.conversation:_looked_up",
     "coordinator": "plait.transports.queries:QueryMailbox.ask",
 }
-_LONGEST = 150.0  # seconds that a cell may take after its fault
+_STARTING = 240.0  # seconds until a program is where a fault meets it: on a busy machine most of them are its start
+_LONGEST = 400.0  # seconds that a cell may take after its fault: several starts, and the patience of a job
 _DISK = "16m"  # of a party whose disk gets full
 
 
@@ -172,9 +174,9 @@ class Stage:
 
         A program that ends with an error is noted and, as it says, started again.
         """
-        deadline, fresh = time.monotonic() + _LONGEST, False
+        deadline, fresh = awake() + _LONGEST, False
         while (found := self._found()) is None:
-            assert time.monotonic() < deadline, "the job neither ends nor says what to do:\n" + self._logs()
+            assert awake() < deadline, "the job neither ends nor says what to do:\n" + self._logs()
             ended = {name: self.programs[name].poll() for name in ("bank", "shop")}
             if all(code is not None for code in ended.values()) or (self.phase == "serving" and any(ended.values())):
                 self.told += [self._last_error(name) for name, code in ended.items() if code]
@@ -238,11 +240,11 @@ class Stage:
         return "".join(f"--- {path.stem}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
 
     def _until(self, holds: object, what: str) -> None:
-        deadline = time.monotonic() + 60
+        deadline = awake() + _STARTING
         while not holds():  # type: ignore[operator]
             ended = any(program.poll() for program in self.programs.values())
             assert not ended, f"no program {what}, one has ended:\n" + self._logs()
-            assert time.monotonic() < deadline, f"no program {what}:\n" + self._logs()
+            assert awake() < deadline, f"no program {what}:\n" + self._logs()
             time.sleep(0.01)
 
     def close(self) -> None:

@@ -63,6 +63,7 @@ def _frames() -> tuple[bytes, ...]:
         handshake.Welcome("20260101-120000-0a1b2c", "ab" * 32, "fit"),
         handshake.Ready(ROWS, "cd" * 32, 4),
         handshake.Query(["a", "b"], "20260101-120000-0a1b2c"),
+        handshake.Query(["a", "b", "c"], "20260101-120000-0a1b2c", requests=[2, 1]),
         handshake.Load("20260101-120000-0a1b2c", "20260101-120000-0a1b2c"),
         handshake.Query(["a"], "20260101-120000-0a1b2c", "ab" * 32, 7),
         handshake.Meet(["ab" * 40, "cd"]),

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_link_in_the_place_of_a_file_is_not_written_through(tmp_path: Path, mo
 def test_a_link_in_the_place_of_a_file_is_replaced_by_an_atomic_write(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_bytes(b"as it was")
     (tmp_path / "weights.json").symlink_to(tmp_path / "theirs")
-    (tmp_path / f".weights.json.{os.getpid()}.tmp").symlink_to(tmp_path / "theirs")
+    (tmp_path / f".weights.json.{threading.get_native_id()}.tmp").symlink_to(tmp_path / "theirs")
     write_atomically(tmp_path / "weights.json", b"mine")
     assert (tmp_path / "theirs").read_bytes() == b"as it was"
     assert (tmp_path / "weights.json").read_bytes() == b"mine"

@@ -17,8 +17,8 @@ PROMISED = """
     L1 L2 Augmented Ball Box Cauchy ConvergenceWarning DivergedError ElasticNet Fit
     GaussSeidel GroupLasso Hinge History Huber
     InputError Jacobi LogPenalty Logistic Loss Method NoPenalty NonNegative Penalty Pinball PlaitError Poisson
-    ProtocolError Proximal Round SettingError Sgd Squared SquaredHinge Stopping Subspace VerticalLogisticRegression
-    VerticalRegression VerticalSVC __version__ datasets fit tracking
+    Protection ProtocolError Proximal Round SettingError Sgd Squared SquaredHinge Stopping Subspace
+    VerticalLogisticRegression VerticalRegression VerticalSVC __version__ datasets fit tracking
 """
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait._texts import Texts
-from plait.errors import InputError, SettingError
+from plait.errors import InputError, SettingError, other_rows
 
 Places = npt.NDArray[np.int64]
 _AT_ONCE = 10_000  # ids that are Python objects at a time: memory stays small
@@ -145,6 +145,25 @@ def normal_id(text: str, width: int, options: AlignmentOptions) -> str:
     if not isinstance(parts, list) or len(parts) != width or not all(isinstance(part, str | int) for part in parts):
         return ""
     return json.dumps([options.normal(str(part)) for part in parts], ensure_ascii=False)
+
+
+def check_still_there(
+    who: str, found: Sequence[str], rows: Any, ids: Texts, width: int, options: AlignmentOptions
+) -> None:
+    """InputError unless the ids (n,) stand in these rows (n,) of a table that was read again; `found` are its ids (N,).
+
+    A query may give its rows in another order each time, and a file may be written anew between two reads.
+    """
+    texts = found if isinstance(found, Texts) else Texts.of(found)
+    for start in range(0, len(rows), _AT_ONCE):
+        places, wanted = np.asarray(rows[start : start + _AT_ONCE]), ids[start : start + _AT_ONCE]
+        if int(places.max()) < len(texts):
+            here = texts.take(places)
+            if here.framed() == wanted.framed():
+                continue  # as nearly always: no id is a Python object
+            if all(normal_id(text, width, options) == id_ for text, id_ in zip(here, wanted, strict=True)):
+                continue
+        raise other_rows(who)
 
 
 def _texts(who: str, names: Sequence[str], columns: Sequence[Sequence[Any]], options: AlignmentOptions) -> Texts:

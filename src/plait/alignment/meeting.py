@@ -67,8 +67,9 @@ class Meeting:
         if common < self._options.min_rows:
             raise InputError(
                 f"all parties together must share at least {self._options.min_rows} rows. Found {common}. Do the "
-                "id columns (data.id) hold the same ids everywhere? Rules can make them alike: alignment.trim, case "
-                "and unicode in the job. If few rows are common indeed, lower alignment.min_rows in the job."
+                "id columns (data.id) hold the same ids everywhere, with the same zeros in front? Rules can make them "
+                "alike: alignment.trim, case and unicode in the job. If few rows are common indeed, lower "
+                "alignment.min_rows in the job."
             )
         self._ask_for_consent(common)
         self._everyone(lambda member: self._trace(member, places[self._members.index(member)]))

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from scipy.special import expit
 
 from plait._files import write_json
 from plait.alignment.proposal import Consent, agree
@@ -25,6 +24,7 @@ from plait.cli.options import (
 )
 from plait.cli.watching import watcher
 from plait.deployment.alignment_folder import SCORING
+from plait.deployment.job_file import read_job
 from plait.deployment.joint_scores import JointScores, need_replaceable
 from plait.deployment.local_data import load_labels
 from plait.deployment.report.evidence import evidence_on_new_rows
@@ -80,7 +80,7 @@ def predict(
         need_replaceable(out)
     scores = _scores(program, rows, run, log, yes, refresh, ids)
     path = out or scores.folder / "scores.csv"
-    scores.write(path, expit(scores.values) if program.job.loss.classifies else None, decimals)
+    scores.write(path, program.job.loss, decimals)
     lost = len(scores.ids) - int(scores.complete.sum())
     typer.echo(f"{len(scores.ids) - lost} scores in {path}" + (f"; {lost} rows have none" if lost else ""))
 
@@ -155,7 +155,8 @@ def _show_metrics(program: Program, rows: str, scores: JointScores) -> None:
     write_json(scores.folder / "metrics.json", {"format": 1, "rows": int(known.sum()), **found})
     folder = RunFolder(scores.folder)
     evidence = evidence_on_new_rows(job, file, program.local_parties(), rows or file.data.score, scores)
-    write_report(folder, job, file, {**folder.model(), "rounds": folder.history()}, (evidence,))
+    as_trained = read_job(program.job_file)  # where a blind machine trained, `job` says who scores
+    write_report(folder, as_trained, file, {**folder.model(), "rounds": folder.history()}, (evidence,))
     for what, value in found.items():
         typer.echo(f"{what:24s} {value:.4f}")
     typer.echo(f"{int(known.sum())} rows; also in {scores.folder / 'metrics.json'} and report.html")

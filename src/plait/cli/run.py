@@ -110,7 +110,7 @@ def blind(
     program = start(job_file, "", config, listen, certificates, insecure, insecure_anywhere)
     if program.job.blind is None:
         raise ConfigError('a blind machine needs protection = "blind" and a section [blind] in the job. Found none.')
-    with Shown(log, (), page, stay).watch(program.viewer("coordinator")) as progress:
+    with Shown(log, (), page, stay).watch(program.viewer("blind")) as progress:
         coordinate(program.job, program.file, [], program.listen(), progress, fresh)
 
 

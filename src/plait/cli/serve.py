@@ -87,8 +87,8 @@ def serve(
     are asked for no other row. The service ends after SIGINT or SIGTERM, once requests that are under way are answered.
     """
     program = start(job_file, name, config, address, certificates, insecure, insecure_anywhere, scores=True)
-    consent = consent_to_join(program, yes)
     if not program.coordinates:
+        consent = consent_to_join(program, yes)
         with Shown(log, page=page).watch(program.viewer("serve")) as progress:
             help_score(program.job, program.file, program.dial(), rows, SERVE, progress, consent)
         return
@@ -97,6 +97,7 @@ def serve(
     options = ServeOptions(
         http, per_minute, most_ids, decimals, tls_certificate, tls_key, answer_within, insecure_anywhere
     )
+    consent = consent_to_join(program, yes)
     local = [program.file] if program.file.name in program.job.parties else []
     with Shown(log, page=page).watch(program.viewer("serve", local)) as progress:
         serve_scores(program.job, program.file, program.listen(), options, run, rows, progress, consent, refresh)
@@ -112,7 +113,7 @@ def token(
     revoke: Annotated[str, typer.Option(help="Refuse the client of this name from now on.")] = "",
     config: Config = None,
 ) -> None:
-    """Make, list and revoke the tokens of clients. Once there is one, the service answers nobody without.
+    """Make, list and revoke the tokens of clients. Once there was one, the service answers nobody without.
 
     A token is shown once. Only its digest is kept. A running service notices a change within a second.
     """
@@ -125,12 +126,13 @@ def token(
         typer.echo(f"{client}: {_rate(per_minute)}. It is not shown again. Its digest is in {tokens.path}", err=True)
     elif revoke:
         tokens.revoke(revoke)
-        typer.echo(f"{revoke}: refused from now on")
+        typer.echo(f"{revoke}: refused from now on" + ("" if len(tokens) else ", as everybody is: no token is left"))
     else:
         for found in tokens.clients:
             typer.echo(f"{found.name:24s} {_rate(found.per_minute):24s} made {found.made}")
         if not len(tokens):
-            typer.echo("no tokens: the service answers everybody who reaches it")
+            whom = f"nobody. Make one, or remove {tokens.path.name}" if tokens.needed else "everybody who reaches it"
+            typer.echo(f"no tokens: the service answers {whom}")
 
 
 def _rate(per_minute: int) -> str:

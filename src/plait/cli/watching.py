@@ -120,7 +120,8 @@ class Shown:
         """The listeners and trackers of a program; its page is served within this context."""
         shown, trackers = watcher(self.log), [tracker_of(each) for each in self.track]
         if not self.page:
-            yield Watchers([shown], trackers)
+            with _told(Watchers([shown], trackers)) as watchers:
+                yield watchers
             return
         from plait.deployment.page.web_server import PageAddress, PageServer
 
@@ -128,13 +129,13 @@ class Shown:
         server = PageServer(board, PageAddress.of(self.page)).open()
         shown.say(f"live page: {server.url}")
         try:
-            yield Watchers([shown, board], trackers)
+            with _told(Watchers([shown, board], trackers)) as watchers:
+                yield watchers
             self._wait_for_readers(shown)
         except PlaitError as error:
             if self.stay:
                 shown.say(f"failed: {error}")
-                with suppress(KeyboardInterrupt):  # the failure decides how the program ends
-                    self._wait_for_readers(shown)
+                self._wait_for_readers(shown)
             raise
         finally:
             server.close()
@@ -142,7 +143,21 @@ class Shown:
     def _wait_for_readers(self, shown: Progress) -> None:
         if self.stay:
             shown.say("the page stays: end it with Ctrl-C")
-            threading.Event().wait()
+            with suppress(KeyboardInterrupt):  # the run has ended: how it did so decides how the program ends
+                threading.Event().wait()
+
+
+@contextmanager
+def _told(watchers: Watchers) -> Iterator[Watchers]:
+    """Tell the watchers of a program that fails or is interrupted, whichever part of it that happens in."""
+    try:
+        yield watchers
+    except (PlaitError, OSError, MemoryError) as error:  # a full disk, too
+        watchers.fail(str(error))
+        raise
+    except KeyboardInterrupt:
+        watchers.fail("interrupted")
+        raise
 
 
 def watcher(log: str) -> Progress:

@@ -1,6 +1,6 @@
 """What a deployed run shows to others without protection, and whether each party accepts that for its own data."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.pairs import partners
@@ -17,7 +17,7 @@ def shown(job: Job, file: PartyFile) -> Iterator[tuple[str, str]]:
     """
     mode = "plain" if job.protection is None else job.protection.mode
     label_party = job.label_party
-    others = " and ".join(name for name in job.parties if name != label_party)
+    others = listed([name for name in job.parties if name != label_party])
     if mode == "blind":
         if file.name in job.parties:
             other = next(name for name in job.parties if name != file.name)
@@ -43,8 +43,8 @@ def _pairs(job: Job, name: str) -> Iterator[str]:
     """What the runs of the label party with one partner, for its report, show besides."""
     others, label_party = partners(job), job.label_party
     if name == label_party and others and job.protection is None:
-        each = " and ".join(others)
-        yield f"for the report, this run is followed by one with each partner alone: {each} can then read {name}'s part"
+        alone = "for the report, this run is followed by one with each partner alone"
+        yield f"{alone}: {listed(others)} can then read {name}'s part"
     elif name in others:
         again = f"for the report of {label_party} ([report] in the job), this run is followed by one of {label_party}"
         yield f"{again} and {name} alone, which shows as much again and counts against the same limits"
@@ -72,7 +72,12 @@ _READS = (
 def _groups(job: Job, name: str) -> str:
     assert job.protection is not None
     group = next(each for each in summed_groups(job.protection, job.parties) if name in each)
-    return ", ".join(group[:-1]) + f" and {group[-1]}"
+    return listed(group)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def check_consent(job: Job, file: PartyFile, say: Callable[[str], None]) -> None:
@@ -94,7 +99,7 @@ def check_scoring_consent(job: Job, file: PartyFile, say: Callable[[str], None])
         return
     label_party = job.coordinator.name
     if job.protection.mode == "sums":
-        outside = " and ".join(name for name in job.parties if name != label_party)
+        outside = listed([name for name in job.parties if name != label_party])
         say(
             f"{file.name}: a prediction hides {file.name}'s part of every score (experimental, see docs/protection.md)"
             f": {label_party} learns the sum of the parts of {outside}, and who has no part of a row"
@@ -153,7 +158,6 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
         if mode == "sums":
             said.append(f"The parties have sent {vectors} each, masked: only the sums can be read.")
         if helpers:
-            who = " and ".join(helpers)
             seen = "can read every label from what was sent"
             if mode != "plain":
                 seen = (
@@ -161,11 +165,11 @@ def revealed(job: Job, name: str, rounds: int, rows: int) -> list[str]:
                 )
             elif labels is not None:
                 seen = f"saw noisy labels: {labels.sentence}"
-            said.append(f"{who} {seen}.")
-    elif mode == "sums":
-        said.append(f"This party has sent {vectors} to {label_party}, masked: only sums can be read.")
+            said.append(f"{listed(helpers)} {seen}.")
     else:
-        said.append(f"This party has sent {_sent(job, name, vectors, to=f' to {label_party}')}.")
+        masked = f"{vectors} to {label_party}, masked: only sums can be read"
+        sent = masked if mode == "sums" else _sent(job, name, vectors, to=f" to {label_party}")
+        said.append(f"This party has sent {sent}.")
         left = "Its columns and its weights have not left this machine"
         encrypted = ", but for its columns once, encrypted under a key that it keeps" if mode != "plain" else ""
         said.append(f"{left}{encrypted}.")
@@ -178,7 +182,7 @@ def _paired(job: Job, name: str) -> Iterator[str]:
     """What the runs of pairs, for the report, show besides."""
     others, label_party = partners(job), job.label_party
     if name == label_party and others:
-        yield f"Besides, {' and '.join(others)} each train with {label_party} alone, for its report, and show as much."
+        yield f"Besides, {listed(others)} each train with {label_party} alone, for its report, and show as much."
     elif name in others:
         yield f"Besides, {name} trains with {label_party} alone: the report of that run says what it shows."
 
@@ -201,11 +205,13 @@ def revealed_by_scores(job: Job, name: str, requests: int | None) -> list[str]:
         ]
     if not requests:
         return ["Nothing yet: nobody has asked for a score."]
-    others = " and ".join(party for party in job.parties if party != label_party)
+    others = [party for party in job.parties if party != label_party]
+    answered = "1 request was" if requests == 1 else f"{requests:,} requests were"
+    have = "has" if len(others) == 1 else "have"
     return [
-        f"{requests:,} requests were answered: each client has the scores of the rows that it asked for.",
+        f"{answered} answered: each client has the scores of the rows that it asked for.",
         f"{label_party} has learnt {_part(job)} for each of these rows.",
-        f"{others} have seen which ids were asked for, and when.",
+        f"{listed(others)} {have} seen which ids were asked for, and when.",
     ]
 
 

@@ -56,7 +56,7 @@ def coordinator_before(job: Job, columns: dict[str, int], rows: int) -> list[str
     lines = []
     for name, count in columns.items():
         if name != job.label_party:
-            lines.append(f"{name} learns {_moments(job.loss, count)}, of {rows} labels. {_guess(count, rows)}")
+            lines.append(f"{name} learns of {rows} labels {_moments(job.loss, count)}. {_guess(count, rows)}")
     return lines
 
 
@@ -86,7 +86,7 @@ def noted(audit: Path) -> list[str]:
 def _guess(columns: int, rows: int) -> str:
     """What the moments of so many columns tell of one label, for people."""
     right = float(label_exposure(np.array([columns / rows]))[0])
-    return f"From them it guesses a yes/no label of a mean row right with probability {right:.3f} (0.500 is chance)"
+    return f"From these sums it guesses a yes/no label of a mean row right with probability {right:.3f} (chance: 0.500)"
 
 
 def _directions(vectors: int, columns: int) -> str:
@@ -96,5 +96,5 @@ def _directions(vectors: int, columns: int) -> str:
 def _moments(loss: Loss, columns: int, rounds: int | None = None) -> str:
     """What D^T g tells of the labels: for g = mu(z) - y no more than D^T y, else something new in every round."""
     if isinstance(loss, Logistic | Squared | Poisson):
-        return f"D^T y, {columns} numbers however many rounds there are"
-    return f"D^T g, {columns} numbers in each of {rounds or 'all'} rounds"
+        return f"{columns} sums over all rows (D^T y, one a column), however many rounds there are"
+    return f"{columns} sums over all rows (D^T g, one a column) in each of {rounds or 'all'} rounds"

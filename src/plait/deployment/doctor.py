@@ -175,8 +175,8 @@ def _rehearsal(job: Job, file: PartyFile, rows: Rows) -> Iterator[Diagnosis]:
 
 
 def _require_one_run(job: Job, policy: Policy, name: str) -> None:
-    """BudgetError where less is left of this party's budget than one run takes."""
-    replace(policy, parties=mechanism_of(job, name)).require([name], 1)
+    """BudgetError where less is left of the budget for this party's columns than one run takes."""
+    replace(policy, parties=mechanism_of(job, name), labels=None).require([name], 1)
 
 
 def _left_to_spend(job: Job, policy: Policy, name: str) -> Diagnosis:

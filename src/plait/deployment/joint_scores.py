@@ -8,23 +8,25 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from plait._files import need_own_file, write_atomically
 from plait._types import Array
 from plait.deployment.common_rows import lacking
 from plait.deployment.job_file import Job
-from plait.deployment.scorer import LIMIT_REACHED
 from plait.errors import InputError, PrivacyError, ProtocolError
 from plait.messages import Share
+from plait.problem.losses import Loss, Poisson
+from plait.transports.law import LIMIT_REACHED
 
 _SHOWN = 5  # ids in an error: enough to find the cause
-_HEADINGS = (["id", "score", "probability", "missing", "policy"], ["id", "score", "missing", "policy"])
-"""Of a file of scores, with probabilities and without."""
+_HEADINGS = tuple(f"id,score,{meant}missing,policy" for meant in ("probability,", "expected,", ""))
+"""Of a file of scores: with the probability of the positive class, with the expected count, or with neither."""
 
 
 def need_replaceable(path: Path) -> None:
     """Raise StorageError where a file is there that holds no scores of an earlier prediction."""
-    need_own_file(path, *(",".join(heading) for heading in _HEADINGS))
+    need_own_file(path, *_HEADINGS)
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,13 @@ class JointScores:
         """Which rows (N,) have a score."""
         return np.isfinite(self.values)
 
-    def write(self, path: Path, probabilities: Array | None, decimals: int | None) -> None:
+    def write(self, path: Path, loss: Loss, decimals: int | None) -> None:
         """A CSV file, rounded where that is wanted: exact scores tell more about the columns than a decision needs."""
         text = io.StringIO()
         out = csv.writer(text)
-        out.writerow(_HEADINGS[probabilities is None])
-        columns = [self.values] if probabilities is None else [self.values, probabilities]
+        meant = _meant(loss, self.values)
+        out.writerow(["id", "score", *meant, "missing", "policy"])
+        columns = [self.values, *meant.values()]
         for i, name in enumerate(self.ids):
             cells = [_shown(float(column[i]), decimals) for column in columns]
             out.writerow([name, *cells, " ".join(self.missing[i]), self._applied(i)])
@@ -101,6 +104,13 @@ class JointScores:
         if not self.missing[i]:
             return ""
         return self.policy if np.isfinite(self.values[i]) else "left out"
+
+
+def _meant(loss: Loss, scores: Array) -> dict[str, Array]:
+    """What scores mean, by the name of its column; empty where they stand for themselves."""
+    if loss.gives_odds:
+        return {"probability": expit(scores)}
+    return {"expected": loss.predicted(scores)} if isinstance(loss, Poisson) else {}
 
 
 def add_up(

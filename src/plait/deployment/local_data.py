@@ -13,16 +13,17 @@ from blake3 import blake3
 from plait._files import make_folder
 from plait._texts import Texts
 from plait._types import Array
-from plait.alignment.ids import Ids, clean_ids
+from plait.alignment.ids import Ids, check_still_there, clean_ids
 from plait.alignment.order import Order
 from plait.data import preparation, ray_matrix
 from plait.data.arrow_tables import QuerySource
+from plait.data.csv_tables import MISSING
 from plait.data.dates import dated
 from plait.data.memory import IN_MEMORY, Room, amount
 from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
-from plait.data.scaling import MissingNumber
+from plait.data.scaling import NoNumber
 from plait.data.sources import Kind, Source
 from plait.data.tables import STREAMED, Chooser, OfTexts, Table, open_path, read_id_columns, read_table
 from plait.data.texts import Coded
@@ -87,7 +88,7 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
         check_preparation(file.name, options)
         # An error about a missing number would tell others something about a row.
         options = replace(options, impute="zero")
-    leave_out = tuple(name for name in (*file.data.drop, file.data.label, file.data.weight) if name)
+    leave_out = (*file.data.drop, *(name for name in (file.data.label, file.data.weight) if name))
 
     def wanted(source: Source) -> dict[str, Kind]:
         return preparation.kinds_wanted(source, options, leave_out, file.data.columns)
@@ -99,8 +100,8 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
         table = _read_common(job, file, order, wanted, "missing" if private else "refuse", room)
     try:
         prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
-    except MissingNumber as missing:
-        raise MissingNumber(missing.column, missing.row, _place(file, order, missing.row)) from None
+    except NoNumber as error:
+        raise type(error)(error.column, error.row, _place(file, order, error.row)) from None
     rows = prepare_rows(file, table, prepared, room)
     if rows.matrix.shape[1] < file.trust.min_columns:
         raise PrivacyError(
@@ -129,7 +130,7 @@ def whole_room(file: PartyFile) -> Room:
 def prepare_rows(file: PartyFile, table: Table, prepared: Preparation, room: Room = IN_MEMORY) -> Rows:
     """New rows through a preparation that was fitted before."""
     matrix, columns = prepared.apply(table, room)
-    part = checked_part(file.name, matrix)
+    part = checked_part(file.name, matrix, columns)
     return Rows(table.ids, part.matrix, columns, prepared, tuple(prepared.unseen(table)), room.describe(matrix))
 
 
@@ -154,6 +155,7 @@ def read_new_rows(job: Job, file: PartyFile, name: str) -> NewRows:
     if job.alignment is None or not file.data.id:
         return NewRows(table, table.ids)
     ids = load_ids(job, file, name)
+    check_still_there(file.name, table.ids, ids.rows, ids.texts, len(file.data.id), job.alignment)
     return NewRows(table.pick(ids.rows, ids.texts), [table.ids[int(row)] for row in ids.rows])
 
 
@@ -185,7 +187,14 @@ def _read_common(
     distinct = job.alignment is None
     data = file.data
     table = read_table(_training_rows(file), data.id, distinct, data.csv_format, choose, texts, room, _dates(file))
-    return table if order is None else table.pick(order.rows, order.ids, room)
+    return table if order is None else _in_order(job, file, table, order, room)
+
+
+def _in_order(job: Job, file: PartyFile, table: Table, order: Order, room: Room = IN_MEMORY) -> Table:
+    """The common rows in the common order, once it is known that their ids stand where they stood."""
+    if job.alignment is not None and file.data.id:
+        check_still_there(file.name, table.ids, order.rows, order.ids, len(file.data.id), job.alignment)
+    return table.pick(order.rows, order.ids, room)
 
 
 def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser, room: Room) -> Table:
@@ -201,9 +210,11 @@ def _on_cluster(job: Job, file: PartyFile, order: Order | None, choose: Chooser,
         return here or ({} if ids else {source.columns[0]: "text"})  # one column is read to count the rows
 
     table = read_table(source, ids, job.alignment is None, file.data.csv_format, without_numbers, "refuse")
-    table = table if order is None else table.pick(order.rows, order.ids)
+    seal = table.ids.hashes() if ids and isinstance(table.ids, Texts) else None
+    table = table if order is None else _in_order(job, file, table, order)
     workers = ray_matrix.join(file.cluster.address, file.cluster.workers)
-    recipe = Recipe(source, kinds, None if order is None else np.asarray(order.rows), dtype=room.dtype)
+    rows = None if order is None else np.asarray(order.rows)
+    recipe = Recipe(source, kinds, rows, dtype=room.dtype, ids=ids if seal is not None else (), seal=seal)
     matrix = ray_matrix.RayMatrix(recipe, (len(table.ids), len(numbers)), workers)
     return Table(table.ids, matrix, numbers, {name: table.texts[name] for name in kinds if kinds[name] == "category"})
 
@@ -264,6 +275,7 @@ def _label_numbers(file: PartyFile, table: Table) -> Array:
         values, codes = np.unique(numbers, return_inverse=True)
         found = Coded(tuple(map(_label_text, values.tolist())), codes.astype(np.int32))
     named = found.renamed([_label_text(value) for value in found.values])
+    _need_given(file, named)
     if len(named.present) != 2 or positive not in named.present:
         raise InputError(
             f"labels that are not numbers must take two values, and data.positive in {file.name}.toml must be one of "
@@ -271,6 +283,16 @@ def _label_numbers(file: PartyFile, table: Table) -> Array:
             f"{positive!r}."
         )
     return np.array([value == positive for value in named.values], dtype=np.float64)[named.codes]
+
+
+def _need_given(file: PartyFile, labels: Coded) -> None:
+    """Raise InputError where a row has no label."""
+    empty = [i for i, value in enumerate(labels.values) if value.lower() in MISSING]
+    if count := int(np.isin(labels.codes, empty).sum()):
+        raise InputError(
+            f"every row must have a label, in column {file.data.label!r} of {file.name}. Found {count} of "
+            f"{len(labels.codes)} rows without one. Remove these rows from the file, or fill them in."
+        )
 
 
 def _label_text(value: Any) -> str:

@@ -11,12 +11,12 @@ from typing import cast
 import numpy as np
 
 from plait.deployment.job_file import Job
-from plait.deployment.scorer import LIMIT_REACHED, MEETING_OVER
 from plait.errors import ProtocolError
 from plait.messages import Share
 from plait.protection.score_masks import QUERIES_IN_A_MEETING, meeting_of, read_totals
 from plait.protection.secure_sums import Words
 from plait.transports.handshake import Meet, Query
+from plait.transports.law import LIMIT_REACHED, MEETING_OVER, SCORED
 from plait.transports.queries import QueryMailbox
 
 _LONGEST_MEETING = 60.0  # seconds for a key of every party: each takes milliseconds
@@ -111,7 +111,7 @@ def unmasked(shares: Mapping[str, Share]) -> dict[str, Share]:
 
     Nothing can be read of a row where a party gives no part.
     """
-    complete = np.logical_and.reduce([share.scalars == 0 for share in shares.values()])
+    complete = np.logical_and.reduce([share.scalars == SCORED for share in shares.values()])
     totals = read_totals({name: cast(Words, share.vector) for name, share in shares.items()}, complete)
     first, nothing = next(iter(shares)), np.zeros(complete.size)
     return {name: Share(0, totals if name == first else nothing, share.scalars) for name, share in shares.items()}

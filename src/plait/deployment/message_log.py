@@ -72,8 +72,9 @@ class AuditLog:
         """Record anything else that matters: start, resume, refusals, the end."""
         short = {key: plain(value) if isinstance(value, str) else value for key, value in facts.items()}
         line = {"time": _now(), "what": what, **short}
-        self._submit(lambda: self._write(line))
         self.settle()
+        self._attempt(lambda: self._write(line))
+        self._check()
 
     def note_some(self, what: str, **facts: Any) -> None:
         """Note the first few of a kind, then only when their number has doubled: a peer must not fill the disk."""

@@ -14,6 +14,7 @@ from plait.deployment.local_data import Rows
 from plait.deployment.pairs import pair_digest, partners
 from plait.deployment.run_folder import RunFolder
 from plait.errors import InputError, ProtocolError
+from plait.messages import LARGEST
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,16 @@ def rows_of_ids(file: PartyFile, table: Table, ids: Sequence[str]) -> Table:
             "Join them again: the label party starts its program once more, with --refresh."
         )
     return table.pick(np.array([place[text] for text in ids], dtype=np.int64), tuple(ids))
+
+
+def need_sendable(ids: Sequence[str], part: Array, file: str) -> None:
+    """Raise InputError where a row's part of a score is too large: sent, it would end the service for all rows."""
+    wrong = np.flatnonzero(~(np.abs(part) <= LARGEST))
+    if wrong.size:
+        raise InputError(
+            f"every row in {file} must have a score up to {LARGEST:g}. Found {wrong.size} with larger ones, the first "
+            f"of them with id {ids[int(wrong[0])][:80]!r}. Correct its numbers, or leave them empty."
+        )
 
 
 def need_same_job(job: Job, name: str, folder: RunFolder) -> None:

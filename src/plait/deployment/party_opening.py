@@ -3,6 +3,7 @@
 from plait._names import check_run
 from plait.data.parts import equal_weights
 from plait.data.texts import keyed_digest
+from plait.deployment.earlier_sums import join_sum
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import Tally
 from plait.deployment.local_data import Rows, load_labels, room_of
@@ -31,6 +32,8 @@ def open_party(
     admit(job, file, spec.policy)
     note_people(job, file, spec.policy, rows)
     folder = RunFolder(file.path(file.runs) / check_run(run) / file.name)
+    # A party in the coordinator's process is asked everything again after a restart, and has no file of its own.
+    masks = file.path("counts") / f"{file.name}-{run}-masks" if lasting else folder.checkpoint / "masks"
     equal, ids = equal_weights(len(rows.ids)), keyed_digest(rows.ids, bytes.fromhex(key))
     if job.blind is not None and len(rows.ids) != job.blind.rows:
         raise InputError(
@@ -41,11 +44,13 @@ def open_party(
         file.name,
         Features(rows.matrix),
         equal,
-        keys=lambda: party_keys(folder, job, security, "" if job.blind is None else ids),
+        keys=lambda: party_keys(folder, job, security, masks, "" if job.blind is None else ids),
         labels=load_labels(job, file).values if job.blind is not None and file.name == job.label_party else None,
         workspace=room_of(job, file).workspace(len(rows.ids)),
     )
+    tally = Tally(file) if lasting else None
+    if tally is not None:
+        join_sum(job, file.name, file.trust, tally)
     settings = dict(job.settings)
     folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))
-    tally = Tally(file) if lasting else None
     return StoredParty(job, party, folder, rows, ids, tally, file.trust)

@@ -33,14 +33,15 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
     noisy = file.name in job.parties and mechanism_of(job, file.name).protects
     options = file.privacy
-    if not (protects_labels or guaranteed(job, file.name)):
-        if options.epsilon is not None:
-            found = "with noise that guarantees nothing" if noisy else "without [privacy]"
-            raise PrivacyError(
-                f"{file.name}.toml sets a budget, and so {file.name!r} takes part only in runs that protect it. "
-                f"Found a job {found} for {file.name!r}. Ask for one with a guarantee."
-            )
-        _need_no_promise(job, file)
+    protected = protects_labels or guaranteed(job, file.name)
+    if not protected and options.epsilon is not None:
+        found = "with noise that guarantees nothing" if noisy else "without [privacy]"
+        raise PrivacyError(
+            f"{file.name}.toml sets a budget, and so {file.name!r} takes part only in runs that protect it. "
+            f"Found a job {found} for {file.name!r}. Ask for one with a guarantee."
+        )
+    _need_no_promise(job, file)
+    if not protected:
         return replace(job.policy, ledger=_ledgers(file, Unlimited())) if noisy else job.policy
     if options.epsilon is None:
         raise ConfigError(
@@ -57,14 +58,16 @@ def policy_at(job: Job, file: PartyFile) -> Policy:
 
 def _need_no_promise(job: Job, file: PartyFile) -> None:
     """PrivacyError where a run would show data that the party's ledger keeps a budget for."""
-    names = [file.name, *([LABEL_HOLDER] if file.name == job.coordinator.name else [])]
+    names = [] if guaranteed(job, file.name) else [file.name]
+    if file.name == job.label_party and job.policy.labels is None:
+        names.append(LABEL_HOLDER)
     ledgers = _ledgers(file, Unlimited())
     if any(ledgers.keeps(name) for name in names):
         raise PrivacyError(
             f"{ledgers.root} keeps a budget of {file.name!r} for the people in table {ledgers.table!r}, and so it "
-            f"takes part only in runs that protect it. Found no budget in {file.name}.toml, and a job without "
-            f"[privacy] for {file.name!r}. Set privacy.epsilon again and ask for such a job. For other people, name "
-            "their table: privacy.table."
+            f"takes part only in runs that protect it. Found a job without [privacy] for {file.name!r} or for its "
+            f"labels. Set privacy.epsilon in {file.name}.toml and ask for a job that protects them. For other people, "
+            "name their table: privacy.table."
         )
 
 

@@ -166,6 +166,8 @@ class TrustOptions:
         Start runs in which other parties learn every label (label party).
     accept_scores_shown : bool, default=False
         Start runs in which the label party learns this party's score of every row.
+    accept_other_sums : bool, default=False
+        Take part in a sum that together with earlier ones on these data shows the share of a single party.
     """
 
     min_columns: int = 2
@@ -181,6 +183,7 @@ class TrustOptions:
     max_leverage: float = MAX_LEVERAGE
     accept_labels_shown: bool = False
     accept_scores_shown: bool = False
+    accept_other_sums: bool = False
 
     def __post_init__(self) -> None:
         for name in _COUNTS:

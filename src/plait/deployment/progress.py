@@ -55,7 +55,7 @@ class Watchers:
     def __init__(self, listeners: Sequence[Progress], trackers: Sequence[Tracker] = ()) -> None:
         self._listeners = listeners
         self._trackers = list(trackers)
-        self._begun = False
+        self._begun = self._ended = False
 
     def say(self, text: str) -> None:
         for each in self._listeners:
@@ -70,7 +70,7 @@ class Watchers:
             each.peers(look)
 
     def begin(self, facts: RunFacts) -> None:
-        self._begun = True
+        self._begun, self._ended = True, False
         for each in self._listeners:
             each.begin(facts)
         self._track(lambda tracker: tracker.begin(facts))
@@ -85,7 +85,12 @@ class Watchers:
             each.end(ending)
         if self._begun:
             self._track(lambda tracker: tracker.end(ending))
-        self._begun = False
+        self._begun, self._ended = False, True
+
+    def fail(self, reason: str) -> None:
+        """Tell that the program has failed, unless its end was told before."""
+        if not self._ended:
+            self.end(Ending(reason, converged=False, failed=True))
 
     def _track(self, tell: Callable[[Tracker], None]) -> None:
         for tracker in list(self._trackers):

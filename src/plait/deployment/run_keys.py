@@ -2,7 +2,10 @@
 
     checkpoint/protection.json   the secret of this run
     checkpoint/signature         a party's certificate and its signature of its masking key
-    checkpoint/masks             the digest of every vector that was masked, written before the masked vector leaves
+    counts/<name>-<run>-masks    the digest of every vector that was masked, written before the masked vector leaves
+
+The last one lies beside the party file, and stays: an older copy of the run's folder that is put back masks nothing
+else under a mask that was used since.
 
 A new run (`--fresh`) has a new folder, and so new secrets.  Everything that a protected run sends follows from them, so
 a program that was killed sends the same bytes again, and never another vector under the same mask.
@@ -39,12 +42,13 @@ def run_secret(folder: RunFolder) -> bytes:
     return bytes.fromhex(content["secret"])
 
 
-def party_keys(folder: RunFolder, job: Job, security: Security | None, rows: str = "") -> PartyKeys:
+def party_keys(folder: RunFolder, job: Job, security: Security | None, masks: Path, rows: str = "") -> PartyKeys:
     """What a party keeps to itself in one protected run; with certificates, its masking key is signed.
 
-    `rows` is a digest of the ids, where no coordinator compares them: only parties with the same one agree on masks.
+    The record of what was masked is at `masks`.  `rows` is a digest of the ids, where no coordinator compares them:
+    only parties with the same one agree on masks.
     """
-    secret, used = run_secret(folder), UsedMasks(folder.checkpoint / "masks")
+    secret, used = run_secret(folder), UsedMasks(masks)
     run = Run(job.digest, f"{folder.path.parent.name} {rows}".rstrip())
     if not isinstance(security, Identity):
         return PartyKeys(secret, run, used=used)

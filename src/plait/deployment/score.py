@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -23,18 +23,19 @@ from plait.deployment.progress import Progress
 from plait.deployment.run_folder import RunFolder, find_run, new_run
 from plait.deployment.score_party import new_rows_file, say_remarks
 from plait.deployment.scorer import PREDICT, Scorer
-from plait.errors import InputError, MissingPartyError, PlaitError, StorageError
+from plait.errors import InputError, MissingPartyError, PlaitError, StorageError, TransportError
 from plait.messages import Share
 from plait.privacy.policy import check_covered
 from plait.transports.admission import Terms
 from plait.transports.handshake import Finished, Query
 from plait.transports.queries import QueryMailbox
-from plait.transports.server import Hub
+from plait.transports.server import RETURNS, Hub
 
 _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
 _AHEAD = 4  # queries under way at once: while one is answered the next ones travel
 _MINUTE = 65.0  # seconds: a minute, after which a party's allowance is full again, and some more
 _PAUSE = 5.0  # seconds between two tries to begin a batch
+_TRY_AGAIN = 0.05  # seconds before a query is asked again: a party that comes and goes must not keep this program busy
 _FAREWELL = 10.0  # seconds for telling the parties that nothing more is asked
 
 
@@ -205,12 +206,13 @@ def _totals(prediction: _Prediction, hub: Hub, sent: Sequence[Query], question: 
 
 def _ask_masked(hub: Hub, masked: MaskedParties, asked: Query, progress: Progress) -> dict[str, Share]:
     """All parties' answers to one query, under masks of its own; where one was away, all are asked again."""
+    wait = _Wait(hub)
     while True:
-        hub.wait_for_all(lambda absent, again: None)
+        wait.for_all()
         try:
             query = masked.query(asked.ids, asked.run)
             waiting = {name: mailbox.ask(query) for name, mailbox in hub.by_id.items()}
-            shares = {name: future.result() for name, future in waiting.items()}
+            shares = {name: wait.answer(name, future) for name, future in waiting.items()}
             late = [name for name, share in shares.items() if limited(share)]  # they have masked nothing yet
             shares |= {name: _ask(hub, hub.by_id[name], query, progress, again=False) for name in late}
         except MissingPartyError:
@@ -232,11 +234,11 @@ def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress, agai
 
     A batch that begins while the party's allowance of this minute is used up waits for the next one.
     """
-    give_up = time.monotonic() + _MINUTE
+    give_up, wait = time.monotonic() + _MINUTE, _Wait(hub)
     while True:
-        hub.wait_for_all(lambda absent, again: None)
+        wait.for_all()
         try:
-            share = mailbox.ask(query).result()
+            share = wait.answer(mailbox.name, mailbox.ask(query))
         except MissingPartyError:
             if again:
                 continue
@@ -245,6 +247,39 @@ def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress, agai
             return share
         progress.say(f"{mailbox.name} has given all scores of this minute (trust.max_queries in its file): waiting")
         time.sleep(_PAUSE)
+        wait = _Wait(hub)
+
+
+class _Wait:
+    """How long one query may take: the job's patience for an answer, and a few times that for all tries together."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._end = time.monotonic() + RETURNS * hub.patience
+        self._tries = 0
+
+    def for_all(self) -> None:
+        """Wait until all parties are here; TransportError where they come and go, and the query stays unanswered."""
+        if self._tries:
+            time.sleep(_TRY_AGAIN)
+        self._tries += 1
+        self._hub.wait_for_all(lambda absent, again: None)
+        if time.monotonic() > self._end:
+            names = " and ".join(self._hub.parties)
+            raise TransportError(
+                f"{names} must answer within {RETURNS * self._hub.patience:g} s, however often a party comes back. "
+                "Found a query without an answer. Nothing was written. Start the programs again."
+            )
+
+    def answer(self, name: str, future: "Future[Share]") -> Share:
+        """The answer of a party; TransportError where it is here and does not give one."""
+        try:
+            return future.result(self._hub.patience)
+        except TimeoutError:
+            raise TransportError(
+                f"party {name!r} must answer within {self._hub.patience:g} s (coordinator.patience). Found it "
+                "connected and silent. Nothing was written. Start its program again, then this one."
+            ) from None
 
 
 def _joined(shares: Sequence[Share]) -> Share:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,10 @@ create table if not exists minute (one integer primary key check (one = 1), left
 create table if not exists runs (run text primary key, given integer);
 create table if not exists ids (run text, id text, given integer, primary key (run, id));
 """
+_ONE_MORE = "insert into ids values (?, ?, 1) on conflict (run, id) do update set given = given + 1 where given < ?"
+"""Changes one row, or none where the limit is reached."""
+_ANY = 1 << 62  # scores of an id where there is no limit: more than can be given
+_Allowed: TypeAlias = NDArray[np.bool_] | None
 
 
 class ScoreLimits:
@@ -60,16 +65,16 @@ class ScoreLimits:
     def of(cls, file: PartyFile, batch: bool = False, begun: bool = False) -> "ScoreLimits":
         return cls(file.path(f"{file.name}.scores.sqlite"), file.trust, batch, begun)
 
-    def take(self, run: str, *queries: Sequence[str]) -> list[NDArray[np.bool_] | None]:
-        """For each query which of its ids may be scored now; None when there have been too many in this minute.
+    def take(self, run: str, *requests: Sequence[str]) -> list[_Allowed]:
+        """For each request which of its ids may be scored now; None when there have been too many in this minute.
 
-        Every id that is asked for counts, known or not: the limit says nothing about the ids.  All queries are counted
+        Every id that is asked for counts, known or not: the limit says nothing about the ids.  All requests are counted
         in one transaction, in their order.
         """
         try:
             with self._lock:
                 self._store.execute("begin immediate")
-                allowed = [self._take(self._store, run, ids) for ids in queries]
+                allowed = self._take(self._store, run, requests)
                 self._store.execute("commit")
                 return allowed
         except sqlite3.Error as error:
@@ -93,23 +98,26 @@ class ScoreLimits:
             "Make room, or restore it, and start again."
         )
 
-    def _take(self, store: sqlite3.Connection, run: str, ids: Sequence[str]) -> NDArray[np.bool_] | None:
-        if not self._minute(store, len(ids)):
-            return None
+    def _take(self, store: sqlite3.Connection, run: str, requests: Sequence[Sequence[str]]) -> list[_Allowed]:
         row = store.execute("select given from runs where run = ?", (run,)).fetchone()
-        given = (row[0] if row else 0) + len(ids)
-        if self._trust.max_scores and given > self._trust.max_scores:
-            return np.zeros(len(ids), dtype=np.bool_)
-        store.execute("insert or replace into runs values (?, ?)", (run, given))
-        return np.array([self._id(store, run, name) for name in ids], dtype=np.bool_)
+        given = before = row[0] if row else 0
+        found: list[_Allowed] = []
+        for ids in requests:
+            if not self._minute(store, len(ids)):
+                found.append(None)
+            elif self._trust.max_scores and given + len(ids) > self._trust.max_scores:
+                found.append(np.zeros(len(ids), dtype=np.bool_))
+            else:
+                given += len(ids)
+                found.append(self._count(store, run, ids))
+        if given > before:
+            store.execute("insert or replace into runs values (?, ?)", (run, given))
+        return found
 
-    def _id(self, store: sqlite3.Connection, run: str, name: str) -> bool:
-        row = store.execute("select given from ids where run = ? and id = ?", (run, name)).fetchone()
-        given = (row[0] if row else 0) + 1
-        if self._trust.scores_per_id and given > self._trust.scores_per_id:
-            return False
-        store.execute("insert or replace into ids values (?, ?, ?)", (run, name, given))
-        return True
+    def _count(self, store: sqlite3.Connection, run: str, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """Count one more score of each id, and say which of them were below their limit."""
+        most = self._trust.scores_per_id or _ANY
+        return np.array([store.execute(_ONE_MORE, (run, name, most)).rowcount > 0 for name in ids], dtype=np.bool_)
 
     def _minute(self, store: sqlite3.Connection, count: int) -> bool:
         """Whether `count` more fit into the allowance, which fills up again at max_queries a minute."""

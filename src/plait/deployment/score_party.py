@@ -15,7 +15,8 @@ from plait.deployment.pairs import A_DAY, more_follows
 from plait.deployment.party_privacy import discreet
 from plait.deployment.progress import PHASE, Progress
 from plait.deployment.run_keys import signing
-from plait.deployment.scorer import SERVE, Scorer, Scorers
+from plait.deployment.scorer import SERVE, Scorer
+from plait.deployment.scorers import Scorers
 from plait.errors import ConfigError, PlaitError, TransportError
 from plait.privacy.policy import check_covered
 from plait.protection.score_masks import ScoreMasks
@@ -42,6 +43,11 @@ def help_score(
             if more_follows(finished):  # the same rows by the model of the label party with this partner alone
                 connection.longest_wait = max(A_DAY, job.coordinator.patience)
             finished = connection.serve(hello, side.join)
+    except KeyboardInterrupt:
+        if purpose != SERVE:
+            raise
+        progress.say(f"{file.name}: stopped: from now on the service waits for {file.name}")
+        return
     finally:
         side.close()
     if not finished.ok:

@@ -1,7 +1,7 @@
 """A party's side of scoring: its part D_m x_m of new rows, within its limits."""
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import chain, islice
 from typing import cast
 
 import numpy as np
@@ -16,27 +16,25 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import PREDICTION, SERVICE
 from plait.deployment.local_data import Rows, prepare_rows, read_new_rows
 from plait.deployment.message_log import AuditLog
-from plait.deployment.part_scores import PartScores, need_same_job, rows_of_ids
+from plait.deployment.part_scores import PartScores, need_same_job, need_sendable, rows_of_ids
 from plait.deployment.party_privacy import guaranteed, need_protected_weights
 from plait.deployment.party_settings import TrustOptions
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score_limits import ScoreLimits
 from plait.deployment.trained_rows import trained_rows
-from plait.errors import InputError, PlaitError, ProtocolError, StorageError
+from plait.errors import InputError, ProtocolError, StorageError
 from plait.messages import Broadcast, Share
 from plait.privacy.policy import check_covered
 from plait.problem.features import clip_rows
 from plait.protection.score_masks import ScoreMasks
 from plait.protection.secure_sums import WIDE
 from plait.transports.handshake import Finished, Query, Ready
-from plait.transports.law import MASKED_WORDS
+from plait.transports.law import LIMIT_REACHED, MASKED_WORDS, MEETING_OVER, NOT_SCORED, SCORED
 from plait.transports.participant import AnswersNothing
 
 assert MASKED_WORDS == WIDE  # the law counts the words that are sent
 
 PREDICT, SERVE = "predict", "serve"
-LIMIT_REACHED = -1.0  # mark in the place of 0 (scored) or 1 (not scored): the party's allowance is used up
-MEETING_OVER = -2.0  # mark in the same place: the keys of this query's masks are gone, parties must meet anew
 
 
 class Scorer(AnswersNothing):
@@ -112,6 +110,7 @@ class Scorer(AnswersNothing):
         if rows.columns != columns:
             raise InputError(f"{file.name!r} must bring the columns it was trained on. Found others in {name}.")
         part = np.round(clip_rows(rows.matrix, clip) @ weights, file.trust.score_decimals)
+        need_sendable(rows.ids, part, name)
         given = ~trained_rows(self._job, file, rows, self._private)
         return PartScores(rows, part, given, {text: i for i, text in enumerate(rows.ids)})
 
@@ -165,12 +164,13 @@ class Scorer(AnswersNothing):
             )
         for query in queries:
             self._need_masked(query)
-        asked = [[self._normal(text) for text in query.ids] for query in queries]
-        taken = self._limits.take(self._run, *asked)
-        plain = [self._looked_up(ids, allowed) for ids, allowed in zip(asked, taken, strict=True)]
+        asked = [self._requests(query) for query in queries]
+        taken = self._limits.take(self._run, *chain.from_iterable(asked))
+        each = iter(taken)
+        plain = [self._looked_up(requests, list(islice(each, len(requests)))) for requests in asked]
         shares = [self._masked(query, share) for query, share in zip(queries, plain, strict=True)]
-        given = sum(int((share.scalars == 0).sum()) for share in shares)
-        facts = {"rows": given, "queries": len(queries), "refused": sum(found is None for found in taken)}
+        given = sum(int((share.scalars == SCORED).sum()) for share in shares)
+        facts = {"rows": given, "queries": len(taken), "refused": sum(found is None for found in taken)}
         if given:
             self._audit.note("scored", **facts)
         else:
@@ -193,7 +193,7 @@ class Scorer(AnswersNothing):
         words = np.zeros(WIDE * len(query.ids), dtype=np.uint64)
         if not (share.scalars == LIMIT_REACHED).any():  # then nothing is given, and nothing is masked
             masked = self._masks.mask(
-                query.meeting, query.number, self._run, query.ids, share.vector, share.scalars == 0
+                query.meeting, query.number, self._run, query.ids, share.vector, share.scalars == SCORED
             )
             if masked is None:
                 return Share(0, cast(Array, words), np.full(len(query.ids), MEETING_OVER))
@@ -209,13 +209,21 @@ class Scorer(AnswersNothing):
         self._audit.note_some("the parties met" if keys else "masking key made")
         return self._masks.answer(keys)
 
-    def _looked_up(self, ids: Sequence[str], allowed: NDArray[np.bool_] | None) -> Share:
-        if allowed is None:
-            return Share(0, np.zeros(len(ids)), np.full(len(ids), LIMIT_REACHED))
-        parts = self._parts
-        at = np.array([parts.place.get(name, -1) for name in ids])
+    def _looked_up(self, requests: Sequence[list[str]], taken: Sequence[NDArray[np.bool_] | None]) -> Share:
+        """The parts of the ids of these requests in a row; `taken` is what the limits say of each request."""
+        parts, counts = self._parts, [len(ids) for ids in requests]
+        at = np.array([parts.place.get(name, -1) for name in chain.from_iterable(requests)])
+        limited = np.repeat([allowed is None for allowed in taken], counts)
+        nothing = (np.zeros(count, dtype=np.bool_) for count in counts)
+        allowed = np.concatenate([none if found is None else found for found, none in zip(taken, nothing, strict=True)])
         given = (at >= 0) & allowed & parts.given[at]
-        return Share(0, np.where(given, parts.part[at], self._mean), np.where(given, 0.0, 1.0))
+        part = np.where(given, parts.part[at], np.where(limited, 0.0, self._mean))
+        return Share(0, part, np.where(limited, LIMIT_REACHED, np.where(given, SCORED, NOT_SCORED)))
+
+    def _requests(self, query: Query) -> list[list[str]]:
+        """The ids of each request that a query joins, as the rules of the job write them."""
+        ids = map(self._normal, query.ids)
+        return [list(islice(ids, count)) for count in query.requests or [len(query.ids)]]
 
     def _normal(self, text: str) -> str:
         """An id as the rules of the job write it: what is one id there is counted as one."""
@@ -232,91 +240,6 @@ class Scorer(AnswersNothing):
         self._limits.close()
         self._audit.close()
         self._folder.release()
-
-
-class Scorers(AnswersNothing):
-    """A party's models in a service: the one that is used, and one more.
-
-    That is the next one until all parties have it, and then the one before, for requests that are under way.  Only the
-    service says which one is used: a next one that another party lacks displaces nothing.
-    """
-
-    agreement = SERVICE
-
-    def __init__(self, make: Callable[[str], Scorer], run: str, tell: Callable[[str], None] = lambda _: None) -> None:
-        """All that `make` makes share their masks; `tell` hears why a run cannot be used, once."""
-        self._make = make
-        self._tell = tell
-        self._told = ""
-        self._run = run
-        self._scorers = {run: make(run)}
-        self._changing = threading.Lock()
-
-    @property
-    def ready(self) -> Ready:
-        return self._scorers[self._run].ready
-
-    @property
-    def count(self) -> int:
-        """How many rows there are to score."""
-        return len(self._scorers[self._run].rows.ids)
-
-    def look_up(self, queries: Sequence[Query]) -> list[Share]:
-        """The shares of several queries, each by the model that it names."""
-        shares: dict[int, Share] = {}
-        for run in {query.run or self._run for query in queries}:
-            scorer = self._scorers.get(run)
-            if scorer is None:
-                raise ProtocolError(f"a query must name a run that was asked for before. Found {run}.")
-            places = [i for i, query in enumerate(queries) if (query.run or self._run) == run]
-            shares |= dict(zip(places, scorer.look_up([queries[i] for i in places]), strict=True))
-        return [shares[i] for i in range(len(queries))]
-
-    def load(self, run: str, used: str) -> None:
-        """Have another model ready, for queries that name it; let go of all but this and the one that is used."""
-        with self._changing:
-            if used not in (run, *self._scorers):
-                raise ProtocolError(f"a service must use a run that was asked for before. Found {used}.")
-            for old in [name for name in self._scorers if name not in (run, used)]:
-                self._scorers.pop(old).close()
-            self._run = used
-            if run not in self._scorers:
-                self._scorers[run] = self._made(run)
-
-    def _made(self, run: str) -> Scorer:
-        try:
-            return self._make(run)
-        except PlaitError as error:
-            why = f"run {run} cannot be used: {error}"
-            if why != self._told:
-                self._tell(why)
-            self._told = why
-            raise
-
-    def meet(self, keys: Sequence[str]) -> list[str]:
-        """A new masking key where none are given; else use these."""
-        with self._changing:
-            return self._scorers[self._run].meet(keys)
-
-    def refresh(self) -> None:
-        """Read the rows of every model again."""
-        with self._changing:
-            for scorer in self._scorers.values():
-                scorer.refresh()
-
-    def answer(self, seq: int, broadcast: Broadcast, before: int | None = None) -> Share:
-        raise ProtocolError("scores are asked for by id. Found a request for all rows. Nothing was scored.")
-
-    def finish(self, finished: Finished) -> None:
-        for scorer in self._scorers.values():
-            scorer.finish(finished)
-
-    def close(self) -> None:
-        """Let other programs use the folders."""
-        with self._changing:
-            for scorer in self._scorers.values():
-                scorer.close()
-            self._scorers.clear()
 
 
 def _limits(trust: TrustOptions) -> str:

@@ -124,6 +124,11 @@ class StoredParty(AnswersNothing):
         """Take one step after exchange `before`, or repeat the share of an exchange that has been answered."""
         if seq <= self._last:
             return self._repeated(seq, broadcast)
+        if self._kept:
+            raise ProtocolError(
+                f"a run that has finished here is not continued. Found exchange {seq} asked for, after the last one, "
+                f"{self._last}. Nothing was answered. Start over with `plait coordinator --fresh`."
+            )
         if before is not None and before != self._last:
             raise ProtocolError(
                 f"exchange {seq} follows {before} at the coordinator, and the last one here is "
@@ -182,7 +187,7 @@ class StoredParty(AnswersNothing):
         self._audit.catch_up(_UNDER_WAY)
 
     def finish(self, finished: Finished) -> None:
-        """Keep what was trained, and note how the run ended; a second call does nothing."""
+        """Keep what was trained, and note how the run ended; nothing more is done after a run that ended well."""
         if self._kept:
             return
         for line in self.disclosed:
@@ -202,6 +207,7 @@ class StoredParty(AnswersNothing):
                 self.folder.write_model(self._party.intercept, loss_name(self._job.loss), self._job.parties, about)
             self.folder.write_history(told_results(finished.details)["rounds"])
         self.folder.end("finished" if finished.ok else "interrupted", finished.reason)
+        self._kept = finished.ok
 
     def close(self) -> None:
         self._journal.close()

@@ -1,14 +1,30 @@
 """What a person reads on the terminal while a program runs."""
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from plait.cli import watching
-from plait.cli.watching import Terminal
+from plait.cli.watching import Shown, Terminal
 from plait.deployment import event_words
+from plait.deployment.job_file import read_job
+from plait.deployment.page.board import Viewer
+from plait.errors import PlaitError
 from plait.training.history import Round
+from plait.training.tracking import Ending, RunFacts
+
+JOB = """
+format = 1
+name = "credit"
+parties = ["bank", "shop"]
+protection = "plain"
+[coordinator]
+name = "bank"
+address = "127.0.0.1:7443"
+"""
 
 
 class Clock:
@@ -108,3 +124,31 @@ def test_what_happens_is_told_in_sentences(clock: Clock, capsys: pytest.CaptureF
         "refused inn: no party of this job",
         "shop: 1,000 of 2,000 ids blinded, 250 a second, about 4 s left",
     ]
+
+
+def run_of(folder: Path, track: Path, ended: bool, error: BaseException) -> None:
+    """A program whose run begins, perhaps ends, and that then meets with an error."""
+    (folder / "job.toml").write_text(JOB)
+    with Shown("text", [str(track)]).watch(Viewer("party", read_job(folder / "job.toml"), "shop")) as watchers:
+        watchers.begin(RunFacts(("bank", "shop"), 10, "Subspace()"))
+        if ended:
+            watchers.end(Ending("all rounds", converged=True))
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PlaitError("too few rows"), "too few rows"),
+        (OSError("no space"), "no space"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.parametrize("ended", [False, True])
+def test_trackers_are_told_of_every_end_once(tmp_path: Path, error: BaseException, said: str, ended: bool) -> None:
+    track = tmp_path / "rounds.jsonl"
+    with pytest.raises(type(error)):
+        run_of(tmp_path, track, ended, error)
+    (end,) = [line for line in map(json.loads, track.read_text().splitlines()) if line["event"] == "end"]
+    assert (end["reason"], end["failed"]) == (("all rounds", False) if ended else (said, True))

@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# One BLAS thread per test process. Three of them for two cores: tests of whole programs often wait.
-TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# One BLAS thread per test process. Three of them for two cores: tests of whole programs often wait. Programs start some thousand
+# times, so they are compiled once, whatever the machine says.
+TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: faults browser fuzz demo test test-all bench bench-quick bench-growth bench-speed bench-transport bench-scale bench-align bench-service sweep sweep-quick lint docs parity reproduce dist clean
 

@@ -43,6 +43,8 @@ ROWS, WIDTH = 400, 120  # enough numbers in every release to know its noise to a
 
 DRAWS = 40  # releases of a short vector from which its noise is measured: chance errs by less than 1 %
 
+BUCKETS = 2000  # of a sketch, each with noise of its own: its square is known to three per cent
+
 _TOO_LITTLE = 0.85  # of the noise that is needed: below it, chance explains the measured noise no longer
 
 _SHORT = 0.9  # the same for a whole pass, whose thousands of numbers tell its noise to two per cent
@@ -126,7 +128,7 @@ def _enough_noise(lesson: Lesson, slopes: Callable[[Array], Array], bound: float
         ClippedRows.of(table, 2.0), L2(0.01), mechanism, lesson, Book("audit", "helper", account=account), sketch=True
     )
     fitted = fit_helper(helper, lesson)
-    layout = Layout.of("audit", ROWS, 200)
+    layout = Layout.of("audit", ROWS, BUCKETS)
     sketch_helper(helper, fitted, np.ones(ROWS), layout)
     rows = table / 2 / np.maximum(1.0, np.linalg.norm(table / 2, axis=1))[:, None]
     noise = _noise_of_pass(rows, slopes, lesson, helper, account, fitted, layout)

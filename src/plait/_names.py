@@ -5,6 +5,7 @@ peers, so few characters are allowed: none of them can leave the folder that it 
 """
 
 import re
+from collections.abc import Sequence
 
 from plait.errors import ConfigError, ProtocolError
 
@@ -14,6 +15,7 @@ _RUN_START = re.compile(r"[0-9a-f-]{1,64}")
 _HEX = re.compile(r"[0-9a-f]*")
 _OWN = {"ca": "the authority", "coordinator": "the coordinator's folder in a run", "job": "the job file"}
 """Names of files and folders of plait: those of parties lie beside them."""
+_NAMES_SHOWN = 400  # characters: the names of some 40 columns
 LONGEST_TEXT = 2000  # characters of a reason that a peer gives: enough for any of our own errors
 
 
@@ -60,6 +62,11 @@ def check_run_start(text: str) -> str:
 def is_hex(text: str, size: int) -> bool:
     """Whether this is the hexadecimal form of so many bytes, in lower case."""
     return len(text) == 2 * size and _HEX.fullmatch(text) is not None
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Names of a table's columns in a line for people: of thousands, the first few hundred characters."""
+    return plain(", ".join(names), _NAMES_SHOWN)
 
 
 def plain(text: str, longest: int = LONGEST_TEXT) -> str:

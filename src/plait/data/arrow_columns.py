@@ -12,7 +12,7 @@ from plait._types import Array
 from plait.data.csv_tables import as_numbers
 from plait.data.sources import Batch, Kind, Kinds, NotANumber
 from plait.data.texts import Coded
-from plait.errors import InputError
+from plait.errors import InputError, PlaitError
 
 
 def arrow() -> Any:
@@ -63,17 +63,30 @@ def from_arrow(batch: Any, kinds: Kinds, where: str, first: int) -> Batch:
             continue
         column = _whole(there[name])
         if arrow().types.is_nested(column.type):
-            raise InputError(
-                f"{where} {first}: column {name!r} must hold numbers or texts. Found {plain(str(column.type), 80)}. "
-                "Take it apart first, or leave it out (data.drop)."
-            )
-        if kind == "number":
-            numbers[name] = _numbers(column, name, where, first)
-        elif kind == "category":
-            categories[name] = _coded(column)
-        else:
-            texts[name] = _texts(column)
+            raise _other_type(column, name, where, first)
+        try:
+            if kind == "number":
+                numbers[name] = _numbers(column, name, where, first)
+            elif kind == "category":
+                categories[name] = _coded(column)
+            else:
+                texts[name] = _texts(column)
+        except PlaitError:
+            raise
+        except (
+            arrow().ArrowException,
+            ValueError,
+            OverflowError,
+        ) as error:  # bytes that are no text, say
+            raise _other_type(column, name, where, first, f" ({plain(str(error), 120)})") from error
     return Batch(batch.num_rows, numbers, categories, texts)
+
+
+def _other_type(column: Any, name: str, where: str, first: int, why: str = "") -> InputError:
+    return InputError(
+        f"{where} {first}: column {name!r} must hold numbers or texts. Found {plain(str(column.type), 80)}{why}. "
+        "Turn it into one of them first, or leave it out (data.drop)."
+    )
 
 
 def _whole(column: Any) -> Any:

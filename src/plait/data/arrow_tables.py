@@ -47,7 +47,7 @@ class ParquetSource:
         if not self.path.is_dir():
             return (self.path,)
         found = tuple(
-            sorted(p for p in self.path.rglob("*.parquet") if p.is_file() and not p.name.startswith((".", "_")))
+            sorted(p for p in self.path.rglob("*.parquet") if not p.is_dir() and not p.name.startswith((".", "_")))
         )
         if not found:
             raise InputError(f"the folder {self.path.name} must hold files that end in .parquet. Found none.")
@@ -170,12 +170,13 @@ class QuerySource:
 
     @cached_property
     def _schema(self) -> Any:
-        with self._run(f"select * from ({self._clean}) limit 0") as found:
+        with self._run(f"select * from {self._table} limit 0") as found:
             return found.schema
 
     @property
-    def _clean(self) -> str:
-        return self.query.strip().rstrip(";")
+    def _table(self) -> str:
+        """The query within a query; a comment may stand at its end."""
+        return f"({self.query.strip().rstrip(';')}\n)"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -187,7 +188,7 @@ class QuerySource:
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
         chosen = ", ".join('"' + name.replace('"', '""') + '"' for name in kinds) or "1"
         done = 0
-        with self._run(f"select {chosen} from ({self._clean})") as found:
+        with self._run(f"select {chosen} from {self._table}") as found:
             for batch in _translated(found):
                 yield from_arrow(batch, kinds, f"{self.name}, row", done + 1)
                 done += batch.num_rows

@@ -32,6 +32,10 @@ _EXACT_ROWS = 10_000  # rows that are Python texts at a time: some MB
 _ARROW_BLOCK = 256 << 10  # bytes that pyarrow converts at a time: 256 kB and their numbers fit in a core's own cache
 _SAMPLE_BYTES = 1 << 18  # 256 kB at the beginning of a file: a few hundred rows of a wide table
 _GUESS_ROWS = 1_000  # rows that show what a column holds
+_LONGEST_FIELD = 64 << 20  # bytes: as long as a row may be
+
+# Python's own reader refuses fields of more than 128 kB, such as a document in a column that is dropped.
+csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,8 @@ class CsvSource:
                     done += ready.rows
                     yield ready
             else:
-                if not done:
-                    raise _no_row(self.path, len(self.columns))
-                return
+                if done:
+                    return
         except UnicodeError as error:
             raise _unreadable(self.path, self.form, error) from error
         yield from self._exact(islice(rows_of(self.path, self.form), done + 1, None), kinds, done)
@@ -289,6 +292,8 @@ def _named(header: list[str]) -> list[str]:
 
 
 def _check_header(path: Path, header: list[str], form: CsvFormat) -> None:
+    if not header:
+        raise _no_row(path, 0)
     repeated = sorted(name for name, times in Counter(header).items() if times > 1)
     if repeated:
         raise InputError(f"the columns of {path.name} must have different names. Found {repeated[0]!r} twice.")

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._files import read_json, write_atomically, write_json
+from plait._names import some_of
 from plait._types import Array
 from plait.data import transformers
 from plait.data.csr_writer import CsrWriter
@@ -244,7 +245,7 @@ def _beside(matrix: Any, encoded: Array) -> Any:
 def _wanted(known: tuple[str, ...], leave_out: tuple[str, ...], only: tuple[str, ...]) -> list[str]:
     for name in (*only, *leave_out):
         if name and name not in known:
-            raise InputError(f"the file must have a column {name!r}. Found {', '.join(known)}.")
+            raise InputError(f"the file must have a column {name!r}. Found {some_of(known)}.")
     return [name for name in (only or known) if name not in leave_out]
 
 

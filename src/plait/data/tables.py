@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from plait._names import plain
+from plait._names import plain, some_of
 from plait._texts import RowNumbers, Texts
 from plait.data import libsvm
 from plait.data.arrow_tables import ArrowSource, ParquetSource
@@ -66,7 +66,7 @@ class Table:
     def need(self, name: str) -> None:
         """InputError where there is no such column."""
         if name not in self.names and name not in self.texts:
-            raise InputError(f"the file must have a column {name!r}. Found {', '.join((*self.names, *self.texts))}.")
+            raise InputError(f"the file must have a column {name!r}. Found {some_of((*self.names, *self.texts))}.")
 
 
 def read_table(
@@ -260,7 +260,7 @@ def _numpy_columns(path: Path, names: tuple[str, ...]) -> list[list[Any]]:
 def _need_columns(where: str, names: tuple[str, ...], found: Sequence[str]) -> None:
     for name in names:
         if name not in found:
-            raise InputError(f"{where} must have the id column {name!r}. Found {', '.join(found)}.")
+            raise InputError(f"{where} must have the id column {name!r}. Found {some_of(found)}.")
 
 
 def _read_libsvm(path: Path, id_columns: tuple[str, ...], room: Room) -> Table:

@@ -137,6 +137,44 @@ def test_a_truncated_parquet_file_and_an_empty_folder_are_named(tmp_path: Path) 
         read_table(tmp_path / "e")
 
 
+def test_a_link_to_a_file_that_is_gone_is_not_a_shorter_table(tmp_path: Path) -> None:
+    folder = written(tmp_path / "d", "a.parquet", x=[1.0])
+    (folder / "b.parquet").symlink_to(tmp_path / "gone.parquet")
+    with pytest.raises(InputError, match=r"b\.parquet must be a whole \.parquet file"):
+        read_table(folder)
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "0 fields"), ("\n\n", "0 fields"), ("id,x\n", "2 fields")])
+def test_a_file_without_a_row_is_said_to_have_none(tmp_path: Path, text: str, found: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=f"at least one row. Found {found} and no row"):
+        read_table(tmp_path / "t.csv", "id")
+
+
+def test_a_document_in_a_field_and_lines_that_end_as_on_old_computers_are_read(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "t.csv").write_bytes(b'n,x\r"' + 300_000 * b"z" + b'",1\rq,2\r')
+    table = read_table(tmp_path / "t.csv")
+    np.testing.assert_array_equal(table.column("x"), [1, 2])
+    assert [len(text) for text in table.column("n")] == [300_000, 1]
+
+
+def test_of_thousands_of_columns_an_error_names_a_few(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",".join(f"c{j}" for j in range(10_000)) + "\n" + ",".join(["1"] * 10_000) + "\n")
+    with pytest.raises(InputError, match=r"must have the id column 'id'. Found c0, c1, .*\.\.\.") as caught:
+        read_table(tmp_path / "t.csv", "id")
+    assert len(str(caught.value)) < 600
+
+
+def test_a_column_that_cannot_be_read_is_named_with_its_type(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path / "d", "a.parquet", id=[b"\xff", b"b"], t=pa.array([0, 1], pa.timestamp("s", "Mars/Base"))
+    )
+    with pytest.raises(InputError, match=r"a\.parquet, row 1: column 'id' must hold numbers or texts. Found binary"):
+        read_table(folder, "id", choose=lambda source: {})
+    with pytest.raises(InputError, match=r"column 't' must hold numbers or texts. Found timestamp.*Mars.*data\.drop"):
+        read_table(folder, choose=lambda source: {"t": "category"})
+
+
 def test_a_text_in_parquet_is_named_by_file_row_column_and_value(tmp_path: Path) -> None:
     folder = written(tmp_path / "d", "a.parquet", x=["1", "2", "many"])
     with pytest.raises(InputError, match=r"a\.parquet, row 3: column 'x' must hold numbers\. Found texts, like 'many'"):
@@ -148,9 +186,10 @@ def test_a_query_reads_what_duckdb_finds_in_its_folder(tmp_path: Path) -> None:
     written(tmp_path / "d", "a.parquet", id=[1, 2, 3], x=[1.5, 2.5, 3.5])
     (tmp_path / "w.csv").write_text("id,w\n3,30\n1,10\n")
     join = "select a.id, x, w from 'd/a.parquet' a join 'w.csv' using (id) order by a.id"
-    source: Source = QuerySource(f"{join};", tmp_path)
+    source: Source = QuerySource(f"{join}  -- rows of both", tmp_path)
     table = read_table(source, "id")
     assert (table.ids, table.names) == (("1", "3"), ("x", "w"))
+    assert read_table(QuerySource(f"{join};", tmp_path), "id").ids == table.ids
     np.testing.assert_array_equal(table.numbers, [[1.5, 10], [3.5, 30]])
     for query in ("select nothing from nowhere", "drop table x"):
         with pytest.raises(InputError, match="that DuckDB can run"):

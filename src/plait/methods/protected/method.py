@@ -24,7 +24,7 @@ from plait.methods.subspace.questions import Spans, Trial
 from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 
-_FINE = 1e-4  # of the objective: once a round gains no more than this, slopes at kinks and walls must be exact
+_FINE = 1e-4  # of the objective: once a round gains no more than this, slopes must be exact where a bound depends on it
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,11 @@ class ProtectedCoordinator(SubspaceCoordinator):
         return replace(after, moves=moved(self.task, state.moves, state.z, after.z), kinked=kinked)
 
     def _messages(self, state: SubspaceState, *given: Any, **more: Any) -> dict[str, Broadcast]:
-        """The messages, with fine gradients where a coarse one could no longer prove anything."""
+        """The messages, with fine gradients where a coarse one could no longer prove or estimate anything.
+
+        This is so beside kinks and walls of a penalty or a loss, and where no penalty holds back a weight.
+        """
         fall = state.bounds.falls[-1] if state.bounds.falls else np.inf
-        fine = state.kinked and fall <= _FINE * state.bounds.scale(state.measured.objective)
+        exact = state.kinked or state.bounds.open or self.judge is not self.task
+        fine = exact and fall <= _FINE * state.bounds.scale(state.measured.objective)
         return {name: replace(says, fine=fine) for name, says in super()._messages(state, *given, **more).items()}

@@ -29,7 +29,7 @@ from plait.methods.subspace.party_state import SubspacePartyState
 from plait.problem.conjugates import conjugate, reach
 from plait.problem.penalties import Penalty
 
-_HALVINGS, _PER_HALVING = 30, 2  # of 1 - t, down to 1e-9; rungs for each: a gap is at most sqrt(2) times as wide
+_HALVINGS, _PER_HALVING = 40, 2  # of 1 - t, down to 1e-12; rungs for each: a gap is at most sqrt(2) times as wide
 LADDER = np.append(1 - 2.0 ** (-np.arange(1, _HALVINGS * _PER_HALVING + 1) / _PER_HALVING), 1.0)
 _REACH, _CONJUGATE = NUMBERS.index("reach"), NUMBERS.index("conjugate")
 GRID_BITS = 40  # of a number in a sum, in units of the last sum's largest: as secure sums round

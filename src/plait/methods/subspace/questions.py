@@ -33,7 +33,7 @@ _TRUST = 0.03  # of what the round has gained: where the loss bends by less alon
 _MORE = 0.2  # of what has been gained: what another question must promise
 _LEFT = 0.1  # of what has been gained: what a better rounding of kinks may still add at the end of a round
 _POOR = 0.1  # of what was promised first: below it parties are told not to count on the others in the next round
-_ROUNDING = 1e-15  # of the objective: of steps that differ by no more the last one counts
+_ROUNDING = 1e-14  # of the objective, ten times what a sum is off by: of steps this close the last one counts
 _WHOLE = 0.05  # steps this close to 1 become 1, so that what rests at y rests exactly; costs 0.25 % of the gain
 
 

@@ -52,6 +52,11 @@ def by_parts(work: Callable[[slice], T], rows: int) -> list[T]:
     return [work(parts[0])] if len(parts) == 1 else side_by_side(work, parts)
 
 
+def sum_of_sizes(vector: Array) -> float:
+    """The sum of the numbers' sizes, without a copy of a long vector."""
+    return sum(by_parts(lambda rows: float(np.abs(vector[rows]).sum()), vector.size))
+
+
 def vector_by_parts(part: Callable[[slice], Array], rows: int, workspace: Workspace = IN_MEMORY) -> Array:
     """A vector (N,) in the workspace; `part` makes the numbers of some rows, for every part."""
     if len(vector_slices(rows)) == 1 and not workspace.on_disk:

@@ -25,6 +25,7 @@ from plait.methods.subspace.method import Subspace
 from plait.methods.subspace.party import SubspaceParty
 from plait.problem.losses import Envelope, Loss
 from plait.problem.penalties import Penalty
+from plait.problem.row_blocks import by_parts
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
 _GROWTH_ROUNDED = 8.0  # times rho in short numbers: every round adds rounding, so that fewer are better
@@ -102,16 +103,19 @@ class AugmentedCoordinator(CoordinatorSide):
         self._made: tuple[Array, float, SubspaceCoordinator] | None = None
 
     def start(self) -> AugmentedState:
-        u = np.zeros(self.task.rows)
+        u = np.broadcast_to(np.float64(0.0), (self.task.rows,))  # one number that stands for all takes no memory
         inner = self._side(u, self.first_rho).start()
         return self._measured(AugmentedState(inner, u, self.first_rho, inner.measured), inner.measured)
 
     def _side(self, u: Array, rho: float) -> SubspaceCoordinator:
         """The subspace method's coordinator on this envelope; it remembers the loss where it was last asked."""
         if self._made is None or self._made[0] is not u or self._made[1] != rho:
-            task = replace(self.task, loss=Envelope(self.task.loss, rho, u))
-            self._made = (u, rho, self._side_of(task, rho, self.task))
+            self._made = (u, rho, self._side_of(self._rounded_off(u, rho), rho, self.task))
         return self._made[2]
+
+    def _rounded_off(self, u: Array, rho: float) -> Task:
+        """The task with this envelope of its loss."""
+        return replace(self.task, loss=Envelope(self.task.loss, rho, u))
 
     def _of(self, state: AugmentedState) -> SubspaceCoordinator:
         return self._side(state.u, state.rho)
@@ -134,7 +138,7 @@ class AugmentedCoordinator(CoordinatorSide):
         after = self._measured(after, inner.measured)
         fell = inner.bounds.falls[-1]
         # The least of the envelope and the penalties, less this, bounds the optimum from below.
-        lower = inner.measured.objective - state.rho / 2 * float(self.task.weights @ state.u**2)
+        lower = inner.measured.objective - state.rho / 2 * self._shifted(state.u)
         left = after.measured.objective - lower
         # Moved too early, the envelope becomes ever steeper around a point that is not its minimum.
         proved = state.measured.objective - inner.bounds.supposed <= _PROVED * left
@@ -142,11 +146,14 @@ class AugmentedCoordinator(CoordinatorSide):
         settled = fell <= (_INNER if proved or inner.coarse else _NO_MORE) * left
         return (self._moved(after, left) if settled else after), complete
 
+    def _shifted(self, u: Array) -> float:
+        """|u|^2, weighted."""
+        return sum(by_parts(lambda rows: float(self.task.weights[rows] @ u[rows] ** 2), u.size))
+
     def _measured(self, state: AugmentedState, inner: Measured) -> AugmentedState:
         """The objective itself, instead of that with the envelope."""
-        task, z = self.task, state.inner.z
-        envelope = float(task.weights @ Envelope(task.loss, state.rho, state.u).value(z, task.labels))
-        objective = inner.objective - envelope + task.mean_loss(z)
+        z = state.inner.z
+        objective = inner.objective - self._rounded_off(state.u, state.rho).mean_loss(z) + self.task.mean_loss(z)
         return replace(state, measured=replace(inner, objective=objective, rho=state.rho))
 
     def _moved(self, state: AugmentedState, left: float) -> AugmentedState:
@@ -160,9 +167,19 @@ class AugmentedCoordinator(CoordinatorSide):
         if left <= _NO_GAP * abs(state.measured.objective) and not state.inner.coarse:
             growth = _EASED
         rho = float(np.clip(growth * state.rho, self.first_rho, _MOST_GROWTH * self.first_rho))
-        u = (state.u + z - old.copy(z, task.labels)) * (state.rho / rho)
+
+        def shift(rows: slice) -> Array:
+            copy = old.of_rows(rows).copy(z[rows], task.labels[rows])
+            return np.asarray((state.u[rows] + z[rows] - copy) * (state.rho / rho))
+
+        u = task.vector(shift)
         new = Envelope(task.loss, rho, u)
-        change = float(task.weights @ (new.value(z, task.labels) - old.value(z, task.labels)))
+
+        def rise(rows: slice) -> float:
+            before, after = (loss.of_rows(rows).value(z[rows], task.labels[rows]) for loss in (old, new))
+            return float(task.weights[rows] @ (after - before))
+
+        change = sum(by_parts(rise, z.size))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
         return replace(state, inner=replace(state.inner, measured=measured), u=u, rho=rho)
 

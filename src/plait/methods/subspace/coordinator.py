@@ -29,6 +29,7 @@ from plait.methods.subspace.point import Point, equal_ones, moved_scores
 from plait.methods.subspace.questions import Spans, Trial
 from plait.methods.subspace.span import best_shift
 from plait.methods.subspace.step_products import step_products, vector_places
+from plait.problem.row_blocks import sum_of_sizes
 
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
 _UNBALANCED = 1e-3  # of all slopes: what a minimum over the intercept may leave of their sum
@@ -251,7 +252,7 @@ class SubspaceCoordinator(CoordinatorSide):
         task, known = self.task, best.known
         if known is None or not task.fit_intercept or task.loss.bends_slowly or not task.loss.convex:
             return best
-        if abs(float(known.gradient.sum())) <= _UNBALANCED * float(np.abs(known.gradient).sum()):
+        if abs(float(known.gradient.sum())) <= _UNBALANCED * sum_of_sizes(known.gradient):
             return best
         shift = best_shift(task, known.z)
         there = Point.at(task, moved_scores(task, known.z, equal_ones(known.z.size), shift))

@@ -151,10 +151,9 @@ class Images:
 
     def gram(self, weights: Array) -> Array:
         """V diag(weights) V^T (k, k), weights (N,) >= 0."""
-        roots = np.sqrt(weights)
 
         def of(block: Array, rows: slice) -> Array:
-            weighted = block * roots[rows]
+            weighted = block * np.sqrt(weights[rows])
             return np.asarray(weighted @ weighted.T)
 
         found = self._summed(of)

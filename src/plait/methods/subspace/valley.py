@@ -14,6 +14,7 @@ from plait.methods.base import Task
 from plait.methods.subspace.images import Images
 from plait.methods.subspace.point import Point
 from plait.methods.subspace.products import gram_of, independent
+from plait.problem.row_blocks import sum_of_sizes
 
 _CAUTION = 100.0  # times what rounding is expected to add to the loss: that stays, and steps along it gain little
 _FINE = 1e-12  # of a vector's square: rounding of float32 is less, that of int16 more
@@ -64,7 +65,7 @@ class Valley:
             # In int16 no step would be left then.
             lost = np.diag(noise)
             fine = bool((lost < _FINE * np.diag(gram))[lost > 0].any())
-            steep = float(np.abs(g).sum()) ** 2 if task.loss.rounds_kinks and fine else float(g @ g)
+            steep = sum_of_sizes(g) ** 2 if task.loss.rounds_kinks and fine else float(g @ g)
             fitted = steep / (2 * _FITTED * max(abs(start.value), 1e-300))
             ridge = max(_CAUTION * float(start.curvature.sum()), fitted) * noise
         kept = independent(float(start.curvature.sum()) * gram + k + ridge, np.diag(ridge))

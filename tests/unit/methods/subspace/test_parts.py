@@ -1,5 +1,8 @@
 """A coordinator's long vectors are worked on in parts: the same numbers as of the whole."""
 
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +11,15 @@ import pytest
 import plait
 from plait._mapped_files import Workspace
 from plait.data.parts import read_parts
-from plait.methods.base import Task
+from plait.methods.base import Block, Method, Task
 from plait.methods.subspace.images import Images
 from plait.methods.subspace.point import Point
 from plait.privacy.policy import Policy
+from plait.problem import row_blocks
+from plait.problem.features import Features
 from plait.problem.losses import Hinge, Logistic, Loss
 from plait.problem.losses.envelope import Envelope
+from plait.problem.penalties import Penalty
 from plait.training.assembly import RunSpec
 from plait.training.session import Session
 
@@ -64,19 +70,62 @@ def test_no_vectors_combine_to_zero() -> None:
     assert none.gram(np.ones(ROWS)).shape == (0, 0)
 
 
-@pytest.mark.parametrize("penalty", ["l2", "l1"])
-def test_a_coordinator_with_its_vectors_in_files_finds_the_same_bits(penalty: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "loss", "penalty"),
+    [
+        (plait.Subspace(), Logistic(), plait.L2(1e-3)),
+        (plait.Subspace(), Logistic(), plait.L1(1e-3)),
+        (plait.Augmented(), Hinge(), plait.L2(1e-3)),
+    ],
+    ids=["l2", "l1", "kinks"],
+)
+def test_a_coordinator_with_its_vectors_in_files_finds_the_same_bits(
+    method: Method, loss: Loss, penalty: Penalty, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(2)
     parts = {"a": rng.standard_normal((ROWS, 2)), "b": rng.standard_normal((ROWS, 1))}
     y = parts["a"][:, 0] - parts["b"][:, 0] + rng.logistic(size=ROWS) > 0
+    tol = 1e-6 if loss.smooth else 1e-3
 
     def trained(where: Workspace) -> tuple[bytes, float, int]:
-        penalties = dict.fromkeys(parts, plait.L2(1e-3) if penalty == "l2" else plait.L1(1e-3))
         policy = Policy.of(None)
-        protections = policy.protections(tuple(parts), Logistic())
-        spec = RunSpec(penalties, plait.Subspace(), plait.Stopping(tol=1e-6), True, protections, policy)
+        protections = policy.protections(tuple(parts), loss)
+        spec = RunSpec(dict.fromkeys(parts, penalty), method, plait.Stopping(tol=tol), True, protections, policy)
         done = Session(spec, read_parts(parts), np.where(y, 1.0, -1.0), workspace=where).train()
         weights = b"".join(x.tobytes() for x in done.model.weights.values())
         return weights, done.model.intercept, len(done.outcome.history)
 
     assert trained(Workspace(True, tmp_path)) == trained(Workspace())
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Parts so short that what many cores work on at once is less than a vector."""
+    monkeypatch.setattr(row_blocks, "_BLOCK_NUMBERS", 1 << 12)
+    row_blocks.row_slices.cache_clear()
+    yield
+    row_blocks.row_slices.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("method", "loss"), [(plait.Subspace(), Logistic()), (plait.Augmented(), Hinge())], ids=["smooth", "kinks"]
+)
+def test_rounds_of_a_coordinator_with_its_vectors_in_files_take_no_vector_of_memory(
+    method: Method, loss: Loss, tmp_path: Path, small_parts: None
+) -> None:
+    rows, where = 1 << 20, Workspace(True, tmp_path)
+    y = where.kept(np.where(np.arange(rows) % 7 < 3, 1.0, -1.0))
+    x = where.kept(np.random.default_rng(4).standard_normal(rows) + y)
+    weights = np.broadcast_to(np.float64(1 / rows), (rows,))
+    block = Block(Features(x[:, None]), plait.L2(1e-3), loss, weights, workspace=where)
+    party, coordinator = method.party_side(block), method.coordinator_side(Task(loss, y, weights, ("a",), True, where))
+    peaks, at, state = [], party.start(), coordinator.start()
+    for _ in range(4):
+        at, share = party.respond(at, coordinator.requests(state)["a"])
+        share = replace(share, vector=where.kept(share.vector))
+        tracemalloc.start()
+        state, _ = coordinator.absorb(state, {"a": share})
+        coordinator.requests(state)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert max(peaks) < 8 * rows, f"a vector takes {8 * rows}"

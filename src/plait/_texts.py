@@ -193,3 +193,17 @@ def _written(numbers: npt.NDArray[np.int64]) -> Texts:
     characters = numbers.astype("S20").view(np.uint8).reshape(numbers.size, 20)
     there = characters > 0
     return Texts(characters[there], np.cumsum(there.sum(axis=1), dtype=np.int64))
+
+
+def in_both_cases(texts: Iterable[str]) -> tuple[str, str] | None:
+    """An id all in capitals and one all in small letters, where there are both, and no two differ by case alone.
+
+    Random ids mix the two in each one, and hardly have both.  Where two ids differ by case alone, case tells them apart.
+    """
+    given = [text.strip() for text in texts]
+    lettered = [text for text in given if text.lower() != text.upper()]
+    upper = next((text for text in lettered if text == text.upper()), "")
+    lower = next((text for text in lettered if text == text.lower()), "")
+    if not (upper and lower) or len({text.casefold() for text in given}) < len(set(given)):
+        return None
+    return upper, lower

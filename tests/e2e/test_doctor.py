@@ -29,6 +29,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "job"
 
 
+def test_ids_in_both_cases_are_named_where_the_job_tells_them_apart(folder: Path) -> None:
+    job, bank = folder / "job.toml", folder / "bank.csv"
+    bank.write_text(bank.read_text().replace("c000", "C000"))
+    text = job.read_text().replace("# [alignment]", "[alignment]").replace("# case =", "case =")
+    job.write_text(text)
+    assert "capitals" in run("doctor", "job/job.toml")
+    job.write_text(text.replace('case = "keep"', 'case = "fold"'))
+    assert "capitals" not in run("doctor", "job/job.toml")
+
+
 PRIVATE = '[privacy]\nparties = { shop = { name = "recommended", epsilon = 1.0 } }\n'
 PREPARED = (
     'impute = "zero"\nscale = "ranges"\nranges = { orders = [-4, 4], returns = [-4, 4], basket = [-4, 4] }\n'

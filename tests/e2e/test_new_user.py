@@ -33,12 +33,13 @@ def german(value: float) -> str:
 
 
 def write_bank(path: Path, people: list[int]) -> None:
-    """Semicolons, decimal commas, thousands points, an id column with blanks in it, dates, yes and no, Latin-1."""
+    """Semicolons, decimal commas, thousands points, ids with blanks and in either case, dates, yes and no, Latin-1."""
     lines = ["Kunden Nr;Einkommen;Kredite;Region;Kunde seit;Ausfall"]
     for i in people:
         a, b, c, _, defaulted = person(i)
         since = datetime.date(2014, 1, 1) + datetime.timedelta(days=int(400 * b))
-        cells = [f" K {i:05d}", german(30_000 + 8_000 * a), f"{3 + b:.1f}".replace(".", ","), "Süd" if c else "Nord"]
+        name = f"K {i:05d}" if i % 4 else f" k {i:05d}"
+        cells = [name, german(30_000 + 8_000 * a), f"{3 + b:.1f}".replace(".", ","), "Süd" if c else "Nord"]
         lines.append(";".join([*cells, f"{since:%d.%m.%Y}", "yes" if defaulted else "no"]))
     path.write_bytes(("\r\n".join(lines) + "\r\n").encode("latin-1"))
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -56,11 +57,13 @@ def init(
     chosen = (name,) if name else tuple(dict.fromkeys((*names, label_party)))
     _check(names, label_party, name, data, example)
     place = folder / "job.toml"
+    guesses = {party: _guess(party, party == label_party, data, example) for party in chosen}
     files: dict[Path, str] = {}
-    if job is None or place.resolve() != job.resolve():
-        files[place] = _job_file(names, address, data is not None) if job is None else job.read_text(encoding="utf-8")
-    for party in chosen:
-        guess = _guess(party, party == label_party, data, example)
+    if job is None:
+        files[place] = _job_file(names, address, guesses, data is not None)
+    elif place.resolve() != job.resolve():
+        files[place] = job.read_text(encoding="utf-8")
+    for party, guess in guesses.items():
         labelled, table = party == label_party, _table(folder, data)
         files[folder / f"{party}.toml"] = templates.party_file(party, labelled, guess, table, scores=not summed)
         if example and party in _COLUMNS:
@@ -95,12 +98,17 @@ def _next(folder: Path, chosen: tuple[str, ...], label_party: str, example: bool
     return f"Next: put your data and columns into {files}, then type {certificate}."
 
 
-def _job_file(names: tuple[str, ...], address: str, aligned: bool) -> str:
+def _job_file(names: tuple[str, ...], address: str, guesses: Mapping[str, Guess | None], aligned: bool) -> str:
     """A new job; `aligned` where the parties' own tables will hardly hold the same rows in the same order."""
     CoordinatorSpec(names[0], address)  # refuses what is no address
+    folded = any(guess is not None and guess.folded for guess in guesses.values())
     return templates.JOB.format(
         aligned="" if aligned else "# ",
         filled="  " if aligned else "",
+        case="fold" if folded else "keep",
+        case_reason='guessed: some ids are in capitals, others in small letters; "keep" tells them apart,'
+        if folded
+        else '"fold": without regard to upper and lower case,',
         parties=json.dumps(list(names)),
         protection=f'"{_protection(names)}"'.ljust(19),  # as far as the other comments stand
         label_party=names[0],

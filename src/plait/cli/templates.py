@@ -25,7 +25,7 @@ patience = 600                   # seconds that a party may be missing before th
 
 {aligned}[alignment]{filled}                    # find the common rows first; without it all files hold the same
 {aligned}trim = true{filled}                    # compare ids without white space at their ends,
-{aligned}case = "keep"{filled}                  # "fold": without regard to upper and lower case,
+{aligned}case = "{case}"{filled}                  # {case_reason}
 {aligned}unicode = "NFC"{filled}                # in this normal form: "NFC", "NFKC" or "none"
 {aligned}min_rows = 100{filled}                 # refuse to go on with fewer common rows
 {aligned}max_rows = 100_000_000{filled}         # refuse a party that brings more ids

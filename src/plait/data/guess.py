@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from plait._texts import in_both_cases
 from plait.data.arrow_tables import ParquetSource
 from plait.data.csv_format import CsvFormat, detect
 from plait.data.csv_tables import MISSING, as_numbers, rows_of
@@ -45,6 +46,8 @@ class Guess:
     """Columns that are better left out, and why."""
     dates: dict[str, str] = field(default_factory=dict)
     """Columns of dates, and how they are written."""
+    folded: bool = False
+    """Whether some ids are in capitals and others in small letters, so that case can hardly matter."""
 
 
 def guess_columns(path: Path, labelled: bool) -> Guess:
@@ -74,7 +77,9 @@ def guess_columns(path: Path, labelled: bool) -> Guess:
         else:
             drop[name] = _why_no_category(sample[name], form)
     known = {name: written[0] for name, written in dates.items() if name in others and name not in drop}
-    return Guess(form, names, id_column, label, _positive(sample, label, numbers), missing, tuple(one_hot), drop, known)
+    positive = _positive(sample, label, numbers)
+    folded = in_both_cases(sample.get(id_column, ())) is not None
+    return Guess(form, names, id_column, label, positive, missing, tuple(one_hot), drop, known, folded)
 
 
 def _why_no_category(values: Sequence[str], form: CsvFormat) -> str:

@@ -15,7 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from plait._mapped_files import in_file
+from plait._texts import in_both_cases
 from plait._version import __version__
+from plait.alignment.ids import Ids
 from plait.data.memory import Room, in_words, least_memory, stored_bytes
 from plait.data.parts import equal_weights
 from plait.data.statistics import gather
@@ -37,6 +39,7 @@ from plait.transports.handshake import PROTOCOL, Hello
 from plait.transports.tls import bare
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
+_IDS_LOOKED_AT = 5_000  # ids: enough to meet both cases where a table mixes them
 _SOON = datetime.timedelta(days=30)  # before a certificate ends: time to have a new one signed
 
 
@@ -136,7 +139,7 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
         share = float(np.mean(labels.values > 0))
         yield Diagnosis("labels", PASS, f"{len(labels.ids)} rows, {100 * share:.1f} % positive")
     if job.alignment is not None:
-        yield Diagnosis("ids", PASS, load_ids(job, file).report(file.name))
+        yield _ids(job, load_ids(job, file), file.name)
     if file.name not in job.parties:
         return
     rows = load_rows(job, file)
@@ -154,6 +157,14 @@ def _data(job: Job, file: PartyFile) -> Iterator[Diagnosis]:
         new = prepare_rows(file, read_new_rows(job, file, file.data.score).table, rows.prepared)
         yield Diagnosis("new rows", PASS, f"{len(new.ids)} rows to score in {file.data.score}")
     yield _memory(rows, room_of(job, file))
+
+
+def _ids(job: Job, ids: Ids, name: str) -> Diagnosis:
+    both = in_both_cases(ids.texts.take(np.arange(min(len(ids.texts), _IDS_LOOKED_AT))))
+    if both is None or job.alignment is None or job.alignment.case == "fold":
+        return Diagnosis("ids", PASS, ids.report(name))
+    found = f"{ids.report(name)}; some in capitals, others in small letters: {both[0]!r}, {both[1]!r}"
+    return Diagnosis("ids", WARN, found, 'To compare them without regard to case: case = "fold" in the job file.')
 
 
 def _rehearsal(job: Job, file: PartyFile, rows: Rows) -> Iterator[Diagnosis]:

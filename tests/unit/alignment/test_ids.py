@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from plait._texts import in_both_cases
 from plait.alignment.ids import AlignmentOptions, Ids, clean_ids
 from plait.errors import InputError, SettingError
 
@@ -89,3 +90,16 @@ def test_limits_and_options_are_checked() -> None:
         clean_ids("shop", [], [], AlignmentOptions())
     with pytest.raises(SettingError, match="min_rows"):
         AlignmentOptions(min_rows=0)
+
+
+@pytest.mark.parametrize(
+    ("ids", "both"),
+    [
+        (["KD 7", "kd 8", "Kd 9", "12"], ("KD 7", "kd 8")),
+        (["KD 7", "KD 8", "Kd 9"], None),
+        (["12", "13"], None),
+        (["a1", "A1", "B2"], None),
+    ],
+)
+def test_ids_in_capitals_and_in_small_letters_are_noticed(ids: list[str], both: tuple[str, str] | None) -> None:
+    assert in_both_cases(ids) == both

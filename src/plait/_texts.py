@@ -196,9 +196,9 @@ def _written(numbers: npt.NDArray[np.int64]) -> Texts:
 
 
 def in_both_cases(texts: Iterable[str]) -> tuple[str, str] | None:
-    """An id all in capitals and one all in small letters, where there are both, and no two differ by case alone.
+    """An id all in capitals and one all in small letters, where there are both, and no two differ by case.
 
-    Random ids mix the two in each one, and hardly have both.  Where two ids differ by case alone, case tells them apart.
+    Random ids mix both in each one.  Where two ids differ by case alone, case tells them apart.
     """
     given = [text.strip() for text in texts]
     lettered = [text for text in given if text.lower() != text.upper()]

@@ -55,9 +55,15 @@ def category(table: Table, name: str, rows: slice) -> Coded:
 
 
 def places_among(column: Coded, values: tuple[str, ...]) -> npt.NDArray[np.intp]:
-    """The place of every row's value among these (n,); -1 where it is none of them."""
+    """The place of every row's value among these (n,); -1 where it is none of them.
+
+    A text that is none of them stands for the number that it is: 01, 1 and 1.0 are one number.
+    """
     places = {value: j for j, value in enumerate(values)}
-    known = [places.get(value, places.get(_as_number(value), -1)) for value in column.values]
+    numbers = {_as_number(value): j for value, j in reversed(places.items())}
+    if "nan" not in places:  # an empty cell is no other value that is no number
+        numbers.pop("nan", None)
+    known = [places.get(value, numbers.get(_as_number(value), -1)) for value in column.values]
     return np.array(known or [-1], dtype=np.intp)[column.codes]
 
 

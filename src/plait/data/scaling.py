@@ -58,6 +58,15 @@ def need_finite(matrix: Any, known: Statistics, names: tuple[str, ...]) -> None:
             raise InfiniteNumber(names[at], row, f"row {row + 1}")
 
 
+def without_infinity(matrix: Any) -> Any:
+    """The matrix (N, p) with infinite numbers as missing ones; in a sparse one, where nothing is filled in, as 0."""
+    if sp.issparse(matrix):
+        kept = matrix.copy()
+        kept.data = np.where(np.isfinite(matrix.data), matrix.data, 0.0)
+        return kept
+    return np.where(np.isinf(matrix), np.nan, matrix)
+
+
 def filling(matrix: Any, known: Statistics, names: tuple[str, ...], how: str) -> Array:
     """What replaces a missing number of each column (p,); not a number where none may be missing."""
     width = len(names)

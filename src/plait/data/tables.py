@@ -185,8 +185,9 @@ def _read_source(
     while True:
         try:
             wanted = {name: kind for name, kind in kinds.items() if name not in id_columns}
-            table = _gathered(source, id_columns, wanted, room)
-            return _with_missing(table, asked, source.form) if texts == "missing" else table
+            if texts == "missing":
+                return _with_missing(_gathered(source, id_columns, wanted, room, by_row=True), asked, source.form)
+            return _gathered(source, id_columns, wanted, room)
         except NotANumber as error:
             if texts == "refuse":
                 raise
@@ -212,7 +213,10 @@ def _numbers(column: Coded, form: CsvFormat | None) -> Any:
     return found[column.codes]
 
 
-def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind], room: Room) -> Table:
+def _gathered(
+    source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind], room: Room, by_row: bool = False
+) -> Table:
+    """All batches as one table; `by_row` where no row may change how another one is read."""
     numbers = tuple(name for name, kind in kinds.items() if kind == "number")
     if source.rows is not None:
         room.check(source.rows)
@@ -230,7 +234,9 @@ def _gathered(source: Source, id_columns: tuple[str, ...], kinds: dict[str, Kind
     room.check(count)
     if not count:
         raise InputError(f"{source.name} must have at least one row. Found none.")
-    texts = {name: _as_numbers_are_written(source, Coded.joined(parts)) for name, parts in coded.items()}
+    texts = {name: Coded.joined(parts) for name, parts in coded.items()}
+    if not by_row:  # one text among them would change the names of all
+        texts = {name: _as_numbers_are_written(source, column) for name, column in texts.items()}
     return Table(Texts.joined(ids) if id_columns else RowNumbers(count), writer.finish(), numbers, texts)
 
 

@@ -23,7 +23,7 @@ from plait.data.memory import IN_MEMORY, Room, amount
 from plait.data.parts import checked_part, read_labels, read_weights
 from plait.data.preparation import Preparation
 from plait.data.recipes import Recipe
-from plait.data.scaling import NoNumber
+from plait.data.scaling import NoNumber, without_infinity
 from plait.data.sources import Kind, Source
 from plait.data.tables import STREAMED, Chooser, OfTexts, Table, open_path, read_id_columns, read_table
 from plait.data.texts import Coded
@@ -86,7 +86,7 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
     options, private = file.prepare, mechanism_of(job, file.name).guaranteed
     if private:
         check_preparation(file.name, options)
-        # An error about a missing number would tell others something about a row.
+        # An error about a missing or infinite number would tell others something about a row.
         options = replace(options, impute="zero")
     leave_out = (*file.data.drop, *(name for name in (file.data.label, file.data.weight) if name))
 
@@ -98,6 +98,8 @@ def load_rows(job: Job, file: PartyFile, order: Order | None = None) -> Rows:
         table = _on_cluster(job, file, order, wanted, room)
     else:
         table = _read_common(job, file, order, wanted, "missing" if private else "refuse", room)
+    if private:
+        table = replace(table, numbers=without_infinity(table.numbers))
     try:
         prepared = preparation.fit(table, options, _left(table, leave_out), file.data.columns)
     except NoNumber as error:
@@ -162,6 +164,11 @@ def read_new_rows(job: Job, file: PartyFile, name: str) -> NewRows:
 def read_training_rows(file: PartyFile) -> Table:
     """The table that the party trains on, whole."""
     return read_table(_training_rows(file), file.data.id, False, file.data.csv_format, dates=_dates(file))
+
+
+def read_training_ids(file: PartyFile) -> Sequence[str]:
+    """The ids of that table alone, as they stand in it."""
+    return read_table(_training_rows(file), file.data.id, False, file.data.csv_format, lambda source: {}).ids
 
 
 def _at(file: PartyFile, name: str) -> Path:

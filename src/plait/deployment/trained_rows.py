@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.deployment.job_file import Job, PartyFile
-from plait.deployment.local_data import Rows, load_ids, prepare_rows, read_training_rows
+from plait.deployment.local_data import Rows, load_ids, load_rows, prepare_rows, read_training_ids, read_training_rows
 from plait.deployment.party_privacy import guaranteed, people_of
 from plait.privacy.policy import Policy
 
@@ -34,8 +34,10 @@ def trained_rows(job: Job, file: PartyFile, rows: Rows, private: bool) -> NDArra
 def _names_of_training(job: Job, file: PartyFile, rows: Rows) -> Iterator[bytes]:
     """The names of all rows in the party's training file, as it is now."""
     if file.data.id:
-        texts = read_training_rows(file).ids if job.alignment is None else load_ids(job, file).texts
+        texts = read_training_ids(file) if job.alignment is None else load_ids(job, file).texts
         return (_name(text) for text in texts)
+    if guaranteed(job, file.name):  # read as for training, where no value stops anything
+        return (row.tobytes() for row in _dense_rows(load_rows(job, file).matrix))
     matrix = prepare_rows(file, read_training_rows(file), rows.prepared).matrix
     return (row.tobytes() for row in _dense_rows(matrix))
 

@@ -17,6 +17,7 @@ from plait.privacy.mechanisms.permanent import RecordStream
 from plait.privacy.noise import Keystream
 from plait.studies import privacy_noise_probes as noise_probes
 from plait.studies import privacy_probes as probes
+from plait.studies import privacy_row_probes as row_probes
 
 Probe = Callable[[], bool]
 
@@ -36,6 +37,7 @@ PROBES: tuple[tuple[str, Probe], ...] = (
     ("scores that are covered", probes.covered_scores),
     ("limits of scores", probes.score_limits),
     ("rows that stop nothing, errors that say nothing", probes.quiet),
+    ("rows that are read each on its own", row_probes.rows_apart),
 )
 
 
@@ -266,5 +268,11 @@ MUTATIONS: tuple[Mutation, ...] = (
              lambda f: lambda values: np.clip(values, -1.0, 1.0), probes.quiet),
     Mutation("lessons that no noise is made for", f"{_PRIVACY}.helper_fit:_need_moderate", _constant(None),
              probes.quiet),
+    Mutation("a text that renames the values of all rows", "data.tables:_gathered",
+             lambda f: lambda *a, by_row=False: f(*a), row_probes.rows_apart),
+    Mutation("an infinite number that stops a run", "deployment.local_data:without_infinity",
+             lambda f: lambda matrix: matrix, row_probes.rows_apart),
+    Mutation("values that are no number where all are", "data.one_hot:_as_number", lambda f: str,
+             row_probes.rows_apart),
     Mutation("errors that say what was found", "errors:unspecific", lambda f: str, probes.quiet),
 )  # fmt: skip

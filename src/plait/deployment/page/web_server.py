@@ -4,7 +4,6 @@ import asyncio
 import hmac
 import json
 import secrets
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -18,8 +17,8 @@ from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, R
 from starlette.responses import StreamingResponse as Stream
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from uvicorn import Config, Server
 
+from plait.deployment.http_server import Crowd, HttpServer, Listener, names_host
 from plait.deployment.page.board import Board
 from plait.deployment.report.rendering import render
 from plait.errors import ConfigError, TransportError
@@ -28,6 +27,8 @@ from plait.transports.tls import is_loopback
 _PAUSE = 0.5  # seconds between two messages to a page: as often as an eye needs numbers
 _MOST_STREAMS = 16  # pages that are open at once: more than the people who watch one run
 _FAREWELL = 2.0  # seconds for open pages to get the last state and the report
+_GRACE = 1  # seconds for requests that are under way when the program ends
+_CROWD = Crowd(64, 96)  # connections: far more than the pages that are open at once, far fewer than files of a process
 _STATIC = Path(__file__).with_name("static")
 _COOKIE = "plait_page"
 _OPEN = ("/health", "/ready")
@@ -63,21 +64,25 @@ class PageServer:
 
     def __init__(self, board: Board, address: PageAddress) -> None:
         self._board = board
-        self._token = address.token
+        self._token, self._host = address.token, address.host
         self._closing = False
         self._streams = 0
         self._socket = _listen(address)
         self.port = int(self._socket.getsockname()[1])
         host = f"[{address.host}]" if ":" in address.host else address.host
         self.url = f"http://{host}:{self.port}/" + (f"?token={self._token}" if self._token else "")
-        config = Config(self._app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-        self._server = Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="plait-page", daemon=True)
+        self._server = HttpServer(
+            self._app(), self._socket, _CROWD, _GRACE, lambda text: board.event("http", {"text": text})
+        )
+        self._thread = threading.Thread(target=self._serve, name="plait-page", daemon=True)
 
     def open(self) -> "PageServer":
         """Begin to serve."""
         self._thread.start()
         return self
+
+    def _serve(self) -> None:
+        asyncio.run(self._server.answer())
 
     def close(self) -> None:
         """Send the last state to open pages, then stop."""
@@ -118,7 +123,7 @@ class PageServer:
 
     def _refusal(self, request: Request) -> Response | None:
         """The refusal, or None: other sites that point a name at this machine, and requests without the token."""
-        if not self._token and not is_loopback(f"{request.url.hostname}:0"):
+        if not self._token and not names_host(request.headers.get("host", ""), self._host):
             return PlainTextResponse("The page is served under the name of this machine only.\n", 421)
         if not self._token or request.url.path in _OPEN:
             return None
@@ -183,17 +188,11 @@ def _event(kind: str, data: str) -> str:
     return f"event: {kind}\ndata: {data}\n\n"
 
 
-def _listen(address: PageAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+def _listen(address: PageAddress) -> Listener:
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        listening.listen(32)
+        return Listener(address.host, address.port)
     except OSError as error:
-        listening.close()
         raise TransportError(
             f"--page must be an address of this machine that is free. Found {address.host}:{address.port}: "
             f"{error.strerror}."
         ) from error
-    return listening

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plait._names import plain
 from plait._version import __version__
+from plait.deployment.http_server import names_host
 from plait.deployment.progress import Progress
 from plait.deployment.service.answers import (
     Health,
@@ -43,7 +44,6 @@ _LARGEST_BATCH = 1 << 25  # bytes of a request to /scores/batch: a million ids o
 _LONGEST_BODY = 60.0  # seconds for a whole body, however slowly it comes
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _UNSTORED = (b"cache-control", b"no-store")
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _BAD, _WHO, _LARGE = HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 _KIND, _OFTEN, _AWAY = (
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -134,7 +134,6 @@ class Door:
         self._handlers = handlers
         self._progress = progress
         self._tokens = handlers.tokens
-        self._hosts = {*_LOCAL_HOSTS, handlers.options.host} if handlers.options.local else None
 
     def app(self) -> ASGIApp:
         """The application: requests for what there is go straight to their handler, all others through Starlette."""
@@ -207,9 +206,9 @@ class Door:
 
     def _check_site(self, request: Request) -> None:
         """Refuse what another site sends through somebody's browser."""
-        host = re.sub(r":\d+$", "", request.headers.get("host", ""))
-        if self._hosts is not None and host.lower() not in self._hosts:
-            raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, f"this service is {self._handlers.options.http}.")
+        options = self._handlers.options
+        if options.local and not names_host(request.headers.get("host", ""), options.host):
+            raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, f"this service is {options.http}.")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise HttpRefusal(HTTPStatus.FORBIDDEN, "other sites may not ask here.")
 

@@ -8,6 +8,7 @@ import time
 from plait.alignment.proposal import Consent, agree
 from plait.deployment.common_rows import CommonRows, find_common_rows
 from plait.deployment.endpoints import Listen
+from plait.deployment.http_server import Crowd, HttpServer, Listener
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import read_new_rows
 from plait.deployment.progress import PHASE, REPORT, Progress
@@ -16,12 +17,11 @@ from plait.deployment.score import trained
 from plait.deployment.score_party import new_rows_file, say_remarks
 from plait.deployment.scorer import SERVE, Scorer
 from plait.deployment.scorers import Scorers
-from plait.deployment.service.connections import HttpServer, bind
 from plait.deployment.service.handlers import Door, Handlers
 from plait.deployment.service.panel import Panel, ServedModel
 from plait.deployment.service.serve_options import ServeOptions
 from plait.deployment.service.tokens import Tokens, tokens_file
-from plait.errors import PlaitError
+from plait.errors import ConfigError, PlaitError
 from plait.privacy.policy import check_covered
 from plait.transports.admission import Terms
 from plait.transports.handshake import Finished
@@ -29,6 +29,8 @@ from plait.transports.server import Hub
 
 _LOOK = 2.0  # seconds between two looks for a newer run
 _AGAIN = 20.0  # seconds after which a run that a party could not use is tried again: it may have it by then
+_CROWD = Crowd(512, 800)  # connections of all clients: files that a process may open are 1024 on many machines
+_GRACE = 10  # seconds that requests which are under way have when the service ends
 _FAREWELL = 2.0  # seconds for telling the parties that the service ends
 
 
@@ -122,14 +124,17 @@ class _Service:
     async def run(self, address: str) -> None:
         options, progress = self._handlers.options, self._progress
         app = Door(self._handlers, progress).app()
-        server = HttpServer(app, options, lambda text: progress.event("http", {"text": text}))
-        with bind(options) as listening:
+        with _listen(options) as listening:
+            server = HttpServer(
+                app, listening, _CROWD, _GRACE, lambda text: progress.event("http", {"text": text}),
+                options.certificate, options.key,
+            )  # fmt: skip
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             where = f"{'https' if options.encrypted else 'http'}://{shown}:{port}/"
             beside = [asyncio.create_task(self._announce(where, address)), asyncio.create_task(self._renew())]
             try:
-                await server.serve(sockets=[listening])
+                await server.answer()
             finally:
                 for task in beside:
                     task.cancel()
@@ -193,3 +198,11 @@ class _Service:
             self._refused[run] = time.monotonic() + _AGAIN, why
             if why != told:
                 self._progress.say(f"still the model of run {before}: run {run} cannot be used: {why}")
+
+
+def _listen(options: ServeOptions) -> Listener:
+    """A socket that listens where the options say."""
+    try:
+        return Listener(options.host, options.port)
+    except OSError as error:
+        raise ConfigError(f"--http must be an address of this machine that is free. Found: {error}.") from error

@@ -2,10 +2,12 @@
 
 import http.client
 import json
+import socket
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -76,8 +78,24 @@ def test_text_on_the_page_is_text(board: Board) -> None:
 
 
 def test_another_site_that_points_its_name_here_sees_nothing(page: PageServer) -> None:
-    assert get(page, "/state", Host="evil.example")[0] == 421
+    for name in ("evil.example", "localhost.evil.example", "\u00e9vil.example", "[", ""):
+        assert get(page, "/state", Host=name)[0] == 421, name
     assert get(page, "/state", Host=f"localhost:{page.port}")[0] == 200
+
+
+@pytest.mark.threat(
+    "HTTP client", "half requests to the live page", "64 connections, of which half requests give way; 10 s for a head"
+)
+def test_half_requests_keep_nobody_from_the_page(page: PageServer) -> None:
+    """A page without such a limit takes the files that the program needs for its parties."""
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    with ExitStack() as stack:
+        for _ in range(300):
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", page.port)))
+            half.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        for _ in range(3):
+            assert get(page, "/state")[0] == 200
+        assert sum(1 for _ in Path("/proc/self/fd").iterdir()) - before - 300 < 100
 
 
 def test_elsewhere_a_token_is_needed(board: Board) -> None:

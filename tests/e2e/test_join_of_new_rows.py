@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -156,7 +157,7 @@ def test_after_a_private_join_mean_parts_stand_in_and_a_service_shows_no_other_i
     assert asked == {f"n{n}" for n in COMMON} | {""}, "the shop has seen no id beyond the common ones"
 
 
-def test_more_rows_than_a_minutes_allowance_are_one_batch(jobs: JobMaker) -> None:
+def test_more_rows_than_a_minutes_allowance_are_one_batch_and_the_next_one_waits(jobs: JobMaker) -> None:
     job = jobs(rows=120, rounds=4)
     for name in job.parties:
         lines = ["id,a,b,c,d,y", *(f"n{n},{n % 7},0.{n % 9},{n % 3},1,{n % 2}" for n in range(2400))]
@@ -168,6 +169,11 @@ def test_more_rows_than_a_minutes_allowance_are_one_batch(jobs: JobMaker) -> Non
     with sqlite3.connect(job.folder / "shop.scores.sqlite") as store:
         assert store.execute("select given from runs").fetchone() == (2400,), "each row counts in the limit of the run"
         assert store.execute("select left_over from minute").fetchone()[0] < 500, "and the minute is used up"
+    path = job.folder / "bank.toml"
+    path.write_text(path.read_text().replace("[trust]\n", "[trust]\nmax_queries = 6000\n"))  # 500 in five seconds
+    with sqlite3.connect(job.folder / "bank.scores.sqlite") as store:
+        store.execute("update minute set left_over = 0, seen = ?", (time.time() + 2,))
+    assert plait(job, "predict").count("bank has given all scores of this minute") == 1
 
 
 def test_a_missing_row_is_refused_by_default_and_another_policy_needs_no_new_training(jobs: JobMaker) -> None:

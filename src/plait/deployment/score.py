@@ -182,7 +182,7 @@ def _parts(
         )
         say_remarks(scorer, party.name, prediction.progress)
         try:
-            found = _joined([scorer.look_up([query])[0] for query in (own if mine else sent)])
+            found = _joined([_look_up(scorer, party, query, prediction.progress) for query in (own if mine else sent)])
         finally:
             scorer.close()
         parts[party.name] = found if mine else question.spread(found)
@@ -194,6 +194,22 @@ def _parts(
                 answers = pool.map(lambda query, mailbox=mailbox: _ask(hub, mailbox, query, prediction.progress), sent)
                 parts[name] = question.spread(_joined(list(answers)))
     return parts
+
+
+def _look_up(scorer: Scorer, party: PartyFile, query: Query, progress: Progress) -> Share:
+    """The answer of a party in this process, which waits for its next minute as the others do."""
+    give_up, told = time.monotonic() + _MINUTE, False
+    while True:
+        share = scorer.look_up([query])[0]
+        if not limited(share) or time.monotonic() > give_up or len(query.ids) > party.trust.max_queries:
+            return share
+        told = told or _say_limited(party.name, progress)
+        time.sleep(_PAUSE)
+
+
+def _say_limited(name: str, progress: Progress) -> bool:
+    progress.say(f"{name} has given all scores of this minute (trust.max_queries in its file): waiting")
+    return True
 
 
 def _totals(prediction: _Prediction, hub: Hub, sent: Sequence[Query], question: Question) -> dict[str, Share]:
@@ -234,7 +250,7 @@ def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress, agai
 
     A batch that begins while the party's allowance of this minute is used up waits for the next one.
     """
-    give_up, wait = time.monotonic() + _MINUTE, _Wait(hub)
+    give_up, wait, told = time.monotonic() + _MINUTE, _Wait(hub), False
     while True:
         wait.for_all()
         try:
@@ -245,7 +261,7 @@ def _ask(hub: Hub, mailbox: QueryMailbox, query: Query, progress: Progress, agai
             raise
         if not limited(share) or time.monotonic() > give_up:
             return share
-        progress.say(f"{mailbox.name} has given all scores of this minute (trust.max_queries in its file): waiting")
+        told = told or _say_limited(mailbox.name, progress)
         time.sleep(_PAUSE)
         wait = _Wait(hub)
 

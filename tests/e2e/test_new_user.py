@@ -113,6 +113,7 @@ def test_two_raw_files_become_a_served_score(tmp_path: Path, programs: list[subp
         with (folder / "job.toml").open("a") as job:
             job.write('[scoring]\njoin = "list"\nmissing = "leave out"\n')
     said = together(["predict", "job.toml", "--name", "bank"], ["predict", "job.toml", "--name", "shop"])
+    assert f"9 of {len(NEW)} rows are not known to shop: 9 have no score." in said
     found = re.search(r"(\d+) scores in (\S+); 9 rows have none", said)
     assert found is not None, said
     assert int(found[1]) == len(NEW) - 9

@@ -82,6 +82,7 @@ def predict(
     path = out or scores.folder / "scores.csv"
     scores.write(path, program.job.loss, decimals)
     lost = len(scores.ids) - int(scores.complete.sum())
+    _say_gaps(scores)
     typer.echo(f"{len(scores.ids) - lost} scores in {path}" + (f"; {lost} rows have none" if lost else ""))
 
 
@@ -159,4 +160,10 @@ def _show_metrics(program: Program, rows: str, scores: JointScores) -> None:
     write_report(folder, as_trained, file, {**folder.model(), "rounds": folder.history()}, (evidence,))
     for what, value in found.items():
         typer.echo(f"{what:24s} {value:.4f}")
+    _say_gaps(scores)
     typer.echo(f"{int(known.sum())} rows; also in {scores.folder / 'metrics.json'} and report.html")
+
+
+def _say_gaps(scores: JointScores) -> None:
+    if scores.gaps:
+        typer.echo(scores.gaps)

@@ -95,6 +95,11 @@ class Preparation:
         moved = self.shift.any() or (self.factor != 1).any() or np.isfinite(self.bound)
         return not (moved or self.categories or np.isfinite(self.fill).any())
 
+    def steps(self) -> dict[str, float]:
+        """By how much each number column grows where the prepared one grows by 1; those of a transformer left out."""
+        kept = zip(self.numbers, self.factor.tolist(), strict=True)
+        return {name: 1 / factor for name, factor in kept if factor and name not in self.transformed}
+
     def unseen(self, table: Table) -> list[str]:
         """One sentence per text column with values that training did not have; these count as no value at all."""
         sentences = []

@@ -88,6 +88,18 @@ class JointScores:
         """Which rows (N,) have a score."""
         return np.isfinite(self.values)
 
+    @property
+    def gaps(self) -> str:
+        """How many rows some party lacks, and what was done about them, in a sentence; empty where there are none."""
+        lost = [names for names in self.missing if names]
+        if not lost:
+            return ""
+        none = len(self.ids) - int(self.complete.sum())
+        names = " or ".join(sorted({name for names in lost for name in names}))
+        done = [f"a mean part stands in for {len(lost) - none:,} of them"] if none < len(lost) else []
+        done += [f"{none:,} have no score"] if none else []
+        return f"{len(lost):,} of {len(self.ids):,} rows are not known to {names}: {', and '.join(done)}."
+
     def write(self, path: Path, loss: Loss, decimals: int | None) -> None:
         """A CSV file, rounded where that is wanted: exact scores tell more about the columns than a decision needs."""
         text = io.StringIO()

@@ -92,10 +92,11 @@ class _Frame:
     def axis(self) -> str:
         low = _HEIGHT - _BOTTOM
         parts = [f'<path class="axis" d="M{_LEFT},{_TOP}V{low}H{_WIDTH - _RIGHT}"/>']
-        for y in _ticks(self.y0, self.y1):
+        decades = self.axes.logarithmic and self.y1 - self.y0 >= 1
+        for y in _ticks(self.y0, self.y1, least=1.0 if decades else 0.0):
             _, down = self.place(self.x0, y)
             parts.append(f'<path class="grid" d="M{_LEFT},{down:.1f}H{_WIDTH - _RIGHT}"/>')
-            shown = f"1e{y:g}" if self.axes.logarithmic else self._number(y)
+            shown = f"1e{y:g}" if decades else f"{10**y:.3g}" if self.axes.logarithmic else self._number(y)
             parts.append(f'<text x="{_LEFT - 6}" y="{down + 4:.1f}" text-anchor="end">{shown}</text>')
         for x in _ticks(self.x0, self.x1, least=1.0 if self.axes.whole else 0.0):
             across, _ = self.place(x, self.y0)

@@ -39,6 +39,7 @@ class Evidence:
     scores    by model; the last one is the model of the run, and the first is what it is compared with
     trained   by model: how many rows it was trained on, where that is known
     note      a sentence about the models with one partner, or why there are none
+    gaps      a sentence about rows that some party lacks
     """
 
     where: str
@@ -48,6 +49,7 @@ class Evidence:
     labels: Array
     trained: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
+    gaps: str = ""
 
 
 class _Model(NamedTuple):
@@ -92,6 +94,7 @@ def evidence_on_new_rows(
         labels[known],
         {name: model.rows for name, model in models.items()},
         _about_partners(job, file.name, tuple(paired)),
+        scores.gaps,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from plait._files import write_atomically
 from plait._version import __version__
+from plait.data import preparation
 from plait.deployment.consent import listed, protected, revealed
 from plait.deployment.disclosure import noted
 from plait.deployment.job_file import Job, PartyFile
@@ -39,12 +40,13 @@ def write_report(
         version=__version__,
         loss=type(job.loss).__name__,
         label=file.data.label,
+        positive=(file.data.positive or "1") if job.loss.classifies else "",
         encrypted=job.protection is not None,
         rows=rows,
         cards=_cards(details, rounds, taken),
         qualities=[quality(each) for each in evidence],
         training={key: f"{value:.4f}" for key, value in details.get("metrics", {}).items()},
-        weights=_weights(own, job),
+        weights=_weights(own, job, file),
         private=job.policy.private,
         guarantee=protected(job),
         spent=_spent(file),
@@ -78,12 +80,13 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
 
 
-def _weights(own: RunFolder, job: Job) -> dict[str, Any] | None:
+def _weights(own: RunFolder, job: Job, file: PartyFile) -> dict[str, Any] | None:
     """This party's own part of the model; None where it has none, or it is not kept yet."""
     if not (own.path / "weights.json").exists():
         return None
     columns, weights, *_ = own.weights()
-    return coefficients(columns, weights, job.loss)
+    prepared = preparation.load(own.path) if (own.path / "preparation.json").exists() else None
+    return coefficients(columns, weights, job.loss, prepared, file.prepare.dates)
 
 
 def _spent(file: PartyFile) -> list[str]:

@@ -158,10 +158,10 @@ def _spread(evidence: Evidence, positive: Array, odds: bool) -> Figure:
     edges, heights = curves.spread(expit(scores) if odds else scores, (positive == 0, positive == 1))
     groups = dict(zip(("label negative", "label positive"), (h.tolist() for h in heights), strict=True))
     what = "probability" if odds else "score"
-    axes = Axes("Spread", f"{what} that the model gives", "part of the group")
+    axes = Axes("Spread", f"{what} that the model gives", "part of the group", percent=odds)
     many = "probabilities" if odds else "scores"
     return Figure(
         bar_chart(axes, edges.tolist(), groups),
-        f"How the {many} are spread, for rows with either label. The less the two overlap, the better.",
+        f"How the {many} are spread among the rows with either label. The less the two overlap, the better.",
         tuple(groups),
     )

@@ -1,10 +1,12 @@
 """The parts of a report, from numbers to what a template shows."""
 
 import math
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from scipy.special import expit
 
+from plait.data.preparation import Preparation
 from plait.deployment.report.chart import Axes, line_chart
 from plait.deployment.report.evidence import TOGETHER, Evidence
 from plait.deployment.report.score_charts import Figure, class_figures, number_figures
@@ -25,6 +27,12 @@ _SHOWN = {
 }
 _SAME = ("log loss", "mean deviance")
 """Measures that say what the mean loss says, in better known units."""
+_MEANT = {
+    "log loss": "Log loss: how far the probabilities are from what happened; 0 is never wrong.",
+    "AUC": "AUC: the chance that a positive row scores above a negative one; 0.5 is guessing.",
+    "KS": "KS: the largest difference between the parts of the positives and of the negatives above a score.",
+    "lift in the top tenth": "Lift in the top tenth: how many times more positives are there than in all rows.",
+}
 _MOST_COEFFICIENTS = 40  # that are shown: the largest; all are in weights.json
 
 
@@ -53,7 +61,8 @@ def quality(evidence: Evidence) -> dict[str, Any]:
         "trained": any(evidence.trained.values()),
         "note": evidence.note,
         "sentence": _gain(found, measures[0]) if found.gains else "",
-        "population": _population(evidence),
+        "population": f"{_population(evidence)} {evidence.gaps}".rstrip(),
+        "meant": [_MEANT[m] for m in measures if m in _MEANT],
         "figures": class_figures(evidence) if evidence.loss.classifies else number_figures(evidence),
     }
 
@@ -114,23 +123,50 @@ def convergence(rounds: list[dict[str, Any]]) -> list[Figure]:
     return [figure for figure in figures if figure.svg]
 
 
-def coefficients(columns: tuple[str, ...], weights: Any, loss: Loss) -> dict[str, Any]:
-    """The largest weights with their names, and by what one unit more multiplies the odds or the expected count."""
+def coefficients(
+    columns: tuple[str, ...], weights: Any, loss: Loss, prepared: Preparation | None = None, years: Collection[str] = ()
+) -> dict[str, Any]:
+    """The largest weights with their names, and by what one step more multiplies the odds or the expected count.
+
+    `prepared` says how large a step is, in the units of the party's table, of which those of dates are `years`.
+    """
     ratio = ("odds", "odds of the label are") if loss.gives_odds else ()
     ratio = ("rate", "expected count is") if isinstance(loss, Poisson) else ratio
     order = sorted(range(len(columns)), key=lambda i: -abs(float(weights[i])))
     largest = max((abs(float(weights[i])) for i in order[:1]), default=0.0) or 1.0
+    steps = {} if prepared is None else _steps(prepared, years)
     rows = [
         {
-            "name": columns[i],
+            "name": f"{columns[i]} (empty)" if columns[i].endswith("=") else columns[i],
+            "step": steps.get(columns[i], _ONE).words,
             "weight": f"{float(weights[i]):+.4g}",
-            "ratio": f"{math.exp(min(float(weights[i]), 700.0)):.3g}" if ratio else "",
+            "ratio": f"{math.exp(min(steps.get(columns[i], _ONE).size * float(weights[i]), 700.0)):.3g}"
+            if ratio
+            else "",
             "size": abs(float(weights[i])) / largest,
             "up": float(weights[i]) > 0,
         }
         for i in order[:_MOST_COEFFICIENTS]
     ]
-    return {"rows": rows, "hidden": max(0, len(order) - _MOST_COEFFICIENTS), "ratio": ratio}
+    return {"rows": rows, "hidden": max(0, len(order) - _MOST_COEFFICIENTS), "ratio": ratio, "stepped": bool(steps)}
+
+
+class _Step(NamedTuple):
+    """A step of a column in words, and how far the prepared column goes with it."""
+
+    words: str
+    size: float
+
+
+_ONE = _Step("", 1.0)
+
+
+def _steps(prepared: Preparation, years: Collection[str]) -> dict[str, _Step]:
+    """What a step of each column is; nothing for what a transformer makes."""
+    named = {name: f"+{size:.3g}{' years' if name in years else ''}" for name, size in prepared.steps().items()}
+    has_it = _Step("has it", prepared.unit)
+    categories = {f"{c}={v}": has_it for c, values in prepared.categories.items() for v in values}
+    return {name: _Step(words, 1.0) for name, words in named.items()} | categories
 
 
 def _cell(interval: Interval) -> dict[str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from plait.alignment.ids import AlignmentOptions
+from plait.data.preparation import Preparation
 from plait.deployment.consent import revealed
 from plait.deployment.coordinator_program import coordinate
 from plait.deployment.job_file import Job, PartyFile, read_job, read_party
@@ -15,8 +16,10 @@ from plait.deployment.joint_scores import JointScores
 from plait.deployment.progress import Silent
 from plait.deployment.report.chart import Axes, bar_chart, line_chart
 from plait.deployment.report.evidence import TOGETHER, evidence_on_new_rows
+from plait.deployment.report.sections import coefficients
 from plait.deployment.run_folder import RunFolder
 from plait.privacy import NoPrivacy, Policy, Recommended
+from plait.problem.losses import Logistic
 from plait.protection.modes import Protection
 from tests.e2e.conftest import make_job
 
@@ -41,6 +44,8 @@ def test_an_open_run_shows_quality_weights_revelations_and_convergence_last(tmp_
         "Settings",
     ]
     assert page.count("<figure>") == 7
+    assert re.search(r"<code>y</code>, and <code>1</code> counts as positive", page)
+    assert "AUC: the chance that a positive row scores above a negative one" in page
     assert "odds ratio" in page
     assert "shop can read every label" in page
     assert re.search(r"The training ended: within \S+ of the best possible model, proved", page)
@@ -59,13 +64,22 @@ def test_each_odds_ratio_is_the_exponential_of_its_weight(tmp_path: Path) -> Non
     _, _, folder = trained(tmp_path / "job")
     columns, weights, *_ = RunFolder(folder.path.parent / "shop").weights()
     page = (folder.path.parent / "shop" / "report.html").read_text()
+    table = np.genfromtxt(tmp_path / "job" / "shop.csv", delimiter=",", names=True)
+    cell = r'<td class="number">(\S+)</td>\s*'
     for column, weight in zip(columns, weights, strict=True):
-        row = re.search(
-            rf'scope="row">{column}</th><td class="number">(\S+)</td>\s*<td class="number">(\S+)</td>', page
-        )
+        row = re.search(rf'scope="row">{column}</th>{3 * cell}', page)
         assert row is not None
-        assert float(row[1]) == pytest.approx(weight, rel=1e-3)
-        assert float(row[2]) == pytest.approx(np.exp(weight), rel=1e-2)
+        assert float(row[1]) == pytest.approx(table[column].std(), rel=1e-2), "a step, in the units of the table"
+        assert float(row[2]) == pytest.approx(weight, rel=1e-3)
+        assert float(row[3]) == pytest.approx(np.exp(weight), rel=1e-2)
+
+
+def test_the_step_of_a_category_is_that_a_row_has_it() -> None:
+    prepared = Preparation((), *np.zeros((3, 0)), {"tier": ("", "gold")}, unit=0.5)
+    shown = coefficients(("tier=", "tier=gold"), np.array([2.0, -1.0]), Logistic(), prepared)
+    assert [row["name"] for row in shown["rows"]] == ["tier= (empty)", "tier=gold"]
+    assert {row["step"] for row in shown["rows"]} == {"has it"}
+    assert [float(row["ratio"]) for row in shown["rows"]] == pytest.approx(np.exp([1.0, -0.5]), rel=1e-2)
 
 
 def test_what_each_partner_brings_is_measured_on_new_rows(tmp_path: Path) -> None:
@@ -148,6 +162,15 @@ def test_rounds_are_whole_numbers_and_no_two_marks_of_an_axis_read_the_same(last
     assert rounds
     assert all(text.isdigit() for text in rounds)
     assert len(set(heights)) == len(heights) > 1
+
+
+@pytest.mark.parametrize("low", [1e-9, 1e-4, 0.2])
+def test_a_logarithmic_axis_is_marked_with_numbers(low: float) -> None:
+    chart = line_chart(Axes("Gap", "round", "gap", logarithmic=True), {"gap": [(1, 0.8), (2, low)]})
+    found = re.findall(r'text-anchor="end">([^<]+)<', chart)
+    assert found
+    assert all(low <= float(text) <= 0.8 for text in found)
+    assert not any(re.search(r"e-?\d+\.", text) for text in found), found
 
 
 def test_a_chart_has_words_for_those_who_do_not_see_it() -> None:

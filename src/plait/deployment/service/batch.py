@@ -5,6 +5,7 @@ of them under way.
 """
 
 import asyncio
+import io
 import json
 from collections import deque
 from collections.abc import AsyncIterator
@@ -17,10 +18,11 @@ from plait.deployment.service.panel import Panel
 
 _CHUNK = 500  # ids in one query: half of what fits, so that long ids fit, too
 _AHEAD = 4  # queries of all batches under way at once: while one is written the next ones are answered
+_MOST_ROWS = 1_000_000  # of one batch: each takes some hundred bytes until it is scored
 _EACH = 4  # batches of one client at once: bodies and ids of many large ones would fill the memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BatchRow:
     """One row to score."""
 
@@ -62,9 +64,13 @@ async def held(chunks: AsyncIterator[bytes], batch: _UnderWay) -> AsyncIterator[
 
 
 def read_rows(body: bytes) -> list[BatchRow]:
-    """One row per line of the body."""
+    """One row per line of the body; lines are counted before any is read, or short ones would fill the memory."""
     rows = []
-    for number, line in enumerate(body.splitlines(), start=1):
+    if (lines := body.count(b"\n")) > _MOST_ROWS:
+        raise HttpRefusal(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a batch has at most {_MOST_ROWS} lines. Found {lines}."
+        )
+    for number, line in enumerate(io.BytesIO(body), start=1):
         if not line.strip():
             continue
         try:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, ndtr, xlogy
 
 from plait._types import Array
 from plait.errors import InputError
@@ -112,6 +112,11 @@ class SquaredHinge(_Classification):
     def seen(self, gradient: Array, first: Array, start: float) -> Seen:
         inside = gradient != 0
         return Seen(gradient / 2, inside, np.where(inside, 2.0, 0.0))
+
+    def expected_curvature(self, mean: Array, variance: float) -> Array:
+        """Where labels are as sure as the scores say, (1 + z) / 2 within -1 and 1: only scores there are bent."""
+        spread = np.sqrt(max(variance, 1e-300))
+        return self.curvature * np.asarray(ndtr((1 - mean) / spread) - ndtr((-1 - mean) / spread))
 
     def conjugate(self, v: Array, y: Array) -> Array:
         a = v * y

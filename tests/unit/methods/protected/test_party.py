@@ -93,3 +93,14 @@ def test_the_squared_loss_needs_no_guess_of_the_scores() -> None:
     states, _ = after(4, parts, plait.Squared(), z, True)
     assert not states["a"].glimpse.scores.size
     assert len(states["a"].glimpse.moves) == 3
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (0.7, 0.5), (-1.5, 0.2), (3.0, 0.01), (0.5, 0.0)])
+def test_squared_hinge_bends_as_often_as_labels_drawn_by_the_scores_say(mean: float, variance: float) -> None:
+    """Squared hinge is least where the score is 2 P(y = 1) - 1: labels are drawn so, and the true curvature counted."""
+    rng = np.random.default_rng(2)
+    z = mean + np.sqrt(variance) * rng.standard_normal(200_000)
+    y = np.where(rng.random(z.size) < (1 + np.clip(z, -1, 1)) / 2, 1.0, -1.0)
+    loss = plait.SquaredHinge()
+    counted = float(loss.hessian(z, y).mean())
+    assert loss.expected_curvature(np.array([mean]), variance)[0] == pytest.approx(counted, abs=0.01)

@@ -90,8 +90,13 @@ class Features:
     def adjoint(self, v: Array) -> Array:
         """D^T v."""
         if self._whole:
-            return np.asarray(self.matrix.T @ v)
+            return np.asarray(self._transposed @ v)
         return self._summed(row_blocks.adjoint, (v,))
+
+    @cached_property
+    def _transposed(self) -> Any:
+        """D^T, which shares D's numbers; of a sparse table SciPy would check them anew in every product."""
+        return self.matrix.T
 
     @cached_property
     def gram(self) -> Array:
@@ -125,7 +130,7 @@ class Features:
     def weighted_gram(self, weights: Array | None, dtype: npt.DTypeLike = np.float64) -> Array:
         """D^T diag(weights) D, d x d; weights >= 0, None for ones."""
         if self._pairs is not None and weights is not None:
-            half = np.asarray(self._pairs.T @ weights).reshape(self.columns, self.columns)
+            half = np.asarray(self._pairs @ weights).reshape(self.columns, self.columns)
             return half + np.triu(half, 1).T
         if self._dense and weights is not None and dtype is np.float64:
             scaled = self.matrix * np.sqrt(weights)[:, None]
@@ -134,7 +139,7 @@ class Features:
 
     @cached_property
     def _pairs(self) -> Any:
-        """For ones in few places of a row: which pairs of columns each row has, CSR (N, d d); None for other tables.
+        """For ones in few places of a row: the rows that each pair of columns has, (d d, N); None for other tables.
 
         Then every weighted Gram matrix is one product, of which the terms and their order are the same as without.
         """
@@ -150,7 +155,7 @@ class Features:
         second = first + np.arange(count) - np.repeat(np.cumsum(after) - after, after)
         ends = np.concatenate([[0], np.cumsum(each * (each + 1) // 2)])
         shape = (self.rows, self.columns**2)
-        return sp.csr_matrix((np.ones(count), column[first] * self.columns + column[second], ends), shape=shape)
+        return sp.csr_matrix((np.ones(count), column[first] * self.columns + column[second], ends), shape=shape).T
 
     def scaled_rows(self, rows: npt.NDArray[np.intp], factors: Array, dtype: npt.DTypeLike) -> Array:
         """diag(factors) D_r for some rows r, dense."""

@@ -22,9 +22,8 @@ def gram_of(task: Task, vectors: Images, before: Array | None, kept: npt.NDArray
     size = len(vectors)
     if before is None or 2 * np.count_nonzero(kept >= 0) < size:  # most are new
         return vectors.gram(task.weights)
-    old, new = np.flatnonzero(kept >= 0), np.flatnonzero(kept < 0)
-    gram = np.empty((size, size))
-    gram[np.ix_(old, old)] = before[np.ix_(kept[old], kept[old])]
+    new = np.flatnonzero(kept < 0)
+    gram = before[kept[:, None], kept]  # what -1 takes from the end is replaced
     cross = vectors.cross(new, task.weights)
     gram[:, new], gram[new] = cross, cross.T
     return gram
@@ -32,14 +31,15 @@ def gram_of(task: Task, vectors: Images, before: Array | None, kept: npt.NDArray
 
 def independent(gram: Array, rounding: Array) -> npt.NDArray[np.bool_]:
     """Which vectors (K,) add to those after them more than rounding; all rows count, curved or not."""
-    size = np.diag(gram).copy()
-    root = np.sqrt(np.maximum(size, 1e-300))
-    least = 2 * np.maximum(_DEPENDENT, rounding / np.maximum(size, 1e-300))
+    size = gram.diagonal()
+    some = np.maximum(size, 1e-300)
+    root = np.sqrt(some)
+    least = 2 * np.maximum(_DEPENDENT, rounding / some)
     left = gram / (root[:, None] * root)
     # Vectors are eliminated from the newest to the oldest: what is left of each is the diagonal of a factorisation.
     if size.size and bool((size > 0).all()):
         factor, info = scipy.linalg.lapack.dpotrf(left[::-1, ::-1], lower=1)
-        if info == 0 and bool((np.diag(factor)[::-1] ** 2 > least).all()):
+        if info == 0 and bool((factor.diagonal()[::-1] ** 2 > least).all()):
             return np.ones(size.size, dtype=bool)
     keep = np.zeros(len(size), dtype=bool)
     for j in range(len(size) - 1, -1, -1):

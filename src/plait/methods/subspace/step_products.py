@@ -1,6 +1,7 @@
 """What the coordinator keeps of products from one round to the next: of steps, and of the vectors themselves."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +43,13 @@ def vector_places(state: SubspaceState, free: int) -> npt.NDArray[np.intp]:
         return np.empty(0, dtype=np.intp)
     groups = len(state.images)
     each = (len(state.gram_known) - free) // groups
+    return _places(groups, each, len(state.images[0]), state.dropped, free)
+
+
+@lru_cache(maxsize=256)  # shapes: those of a few runs
+def _places(groups: int, each: int, kept: int, dropped: bool, free: int) -> npt.NDArray[np.intp]:
+    """The same where each group had so many vectors, of which the last ones are kept."""
     places: list[int] = []
-    for i, images in enumerate(state.images):
-        last = (i + 1) * each
-        places += [*[-1] * state.dropped, *range(last - len(images), last), -1]
+    for last in range(each, (groups + 1) * each, each):
+        places += [*[-1] * dropped, *range(last - kept, last), -1]
     return np.array([*places, *range(each * groups, each * groups + free)], dtype=np.intp)

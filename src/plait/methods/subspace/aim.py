@@ -73,7 +73,7 @@ class Aim:
     def _sloped(self, others: Others, state: SubspacePartyState, ridge: Array, gradient: Array) -> Others:
         """The others' moves with their penalty and slope along them, as far as the party can tell."""
         kept = [name - state.rounds for name in others.names if name >= 0]
-        k, size = len(kept), len(others.moves)
+        k, size = len(kept), len(others.names)
         if not k:
             return others
         own = state.steps[-k:] if kept == list(range(-k, 0)) else state.steps[kept]
@@ -112,7 +112,7 @@ class Aim:
     def others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
         """The others' moves that amount to something; last, the intercept."""
         k = len(state.others)
-        energy = np.array([move @ move for move in state.others])
+        energy = np.matmul(state.others[:, None], state.others[:, :, None]).ravel()
         if k and float(energy.min()) > _FAINT * float(energy.max()):
             moves, names = state.others, tuple(range(state.rounds - k, state.rounds))
             total = state.total_gram[-k:, -k:]

@@ -161,31 +161,46 @@ class Curvature:
     def cross(self, moves: Array, names: tuple[int, ...]) -> Array:
         """D^T W O^T (d, k) for vectors of scores O (k, N), over the same rows as H.
 
-        A vector is known by its name: what it gave is kept as long as the weights stay.  One below 0 means ones.
+        A vector is known by its name: what it gave is kept as long as the weights stay.  One name more than there are
+        vectors stands for ones, behind them.
         """
         if self._roots is not None:
-            scaled = (moves[:, self._rows] * self._roots).T.astype(self._part.dtype, copy=False)
-            return (self._part.T @ scaled).astype(np.float64, copy=False)
-        if self._small:  # where weights change every round nothing is kept
+            scaled = weighted(moves[:, self._rows], self._roots, len(names) > len(moves))
+            return (self._part.T @ scaled.T.astype(self._part.dtype, copy=False)).astype(np.float64, copy=False)
+        if self._small and len(names) == len(moves):  # where weights change every round nothing is kept
             return self.features.adjoint((moves * self.w).T)
-        for name, move in zip(names, moves, strict=True):
+        if len(names) > len(moves) and names[-1] not in self._crossed:
+            self._crossed[names[-1]] = self.features.adjoint(self.w)
+        if self._small and len(moves):
+            return np.column_stack([self.features.adjoint((moves * self.w).T), self._crossed[names[-1]]])
+        for name, move in zip(names, moves, strict=False):
             if name not in self._crossed:
-                self._crossed[name] = self.features.adjoint(self.w if name < 0 else self.w * move)
+                self._crossed[name] = self.features.adjoint(self.w * move)
         return np.array([self._crossed[name] for name in names]).T
 
-    def square(self, moves: Array) -> Array:
-        """O W O^T (k, k), over the same rows as H."""
+    def square(self, moves: Array, ones: bool = False) -> Array:
+        """O W O^T (k, k), over the same rows as H; with `ones` of ones behind them, too."""
         if self._roots is not None:
-            scaled = moves[:, self._rows] * self._roots
-            return scaled @ scaled.T
+            return _square(moves[:, self._rows], self._roots, ones)
         if len(vector_slices(self.w.size)) == 1:
-            return _square(moves * np.sqrt(self.w))
-        squares = by_parts(lambda rows: _square(moves[:, rows] * np.sqrt(self.w[rows])), self.w.size)
+            return _square(moves, np.sqrt(self.w), ones)
+        squares = by_parts(lambda rows: _square(moves[:, rows], np.sqrt(self.w[rows]), ones), self.w.size)
         return reduce(np.add, squares)
 
 
-def _square(scaled: Array) -> Array:
+def _square(moves: Array, roots: Array, ones: bool) -> Array:
+    scaled = weighted(moves, roots, ones)
     return scaled @ scaled.T
+
+
+def weighted(vectors: Array, w: Array, ones: bool) -> Array:
+    """Vectors (k, n) times w (n,), and with `ones` those of ones behind them."""
+    if not ones:
+        return vectors * w
+    found = np.empty((len(vectors) + 1, w.size))
+    np.multiply(vectors, w, out=found[:-1])
+    found[-1] = w
+    return found
 
 
 def rows_taken(features: Features, single: bool) -> int:

@@ -14,7 +14,7 @@ import scipy.linalg
 
 from plait._types import Array
 from plait.methods.admm.x_update import conjugate_gradients
-from plait.methods.subspace.curvature import Curvature
+from plait.methods.subspace.curvature import Curvature, weighted
 from plait.methods.subspace.kinked_step import Curved, kinked_step
 from plait.problem.features import Features
 from plait.problem.penalties import Penalty
@@ -30,9 +30,9 @@ _CG_TOLERANCE = 1e-2  # relative residual: the coordinator corrects the length o
 
 @dataclass(frozen=True)
 class Others:
-    """The others' past moves as a party sees them, O (k, N).
+    """The others' past moves as a party sees them, O (k, N), and perhaps a shift of all scores behind them.
 
-    names      one number for each that it keeps for the whole run; the intercept's, if any, is -1
+    names      one number for each that it keeps for the whole run; the shift's, if any, is -1
     total      products of all parties' steps in the penalty's metric
     penalty    the Gram matrix (k, k) of the others' penalty along O
     gradient   the slope (k,) of the objective along O
@@ -44,16 +44,23 @@ class Others:
     penalty: Array
     gradient: Array
 
+    @property
+    def shift(self) -> bool:
+        """Whether they can shift all scores."""
+        return len(self.names) > len(self.moves)
+
     def and_constant(self) -> "Others":
         """With a shift of all scores, which costs nothing and along which the objective is flat."""
-        ones = np.broadcast_to(1.0, (1, self.moves.shape[1]))  # takes no memory
-        return Others(
-            np.vstack([self.moves, ones]) if len(self.moves) else ones,
-            (*self.names, INTERCEPT),
-            self.total,
-            np.pad(self.penalty, (0, 1)),
-            np.append(self.gradient, 0.0),
-        )
+        k = len(self.moves)
+        penalty, gradient = np.zeros((k + 1, k + 1)), np.zeros(k + 1)
+        penalty[:k, :k], gradient[:k] = self.penalty, self.gradient
+        return Others(self.moves, (*self.names, INTERCEPT), self.total, penalty, gradient)
+
+    def weighted(self, w: Array) -> tuple[Array, Array]:
+        """O diag(w), and O diag(w) O^T."""
+        found = weighted(self.moves, w, self.shift)
+        square = found @ self.moves.T
+        return found, np.column_stack([square, np.add.reduce(found, axis=1)]) if self.shift else square
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,9 @@ def with_constant(curvature: Curvature, others: Others) -> Others:
     """
     if not curvature.shown or curvature.early or INTERCEPT in others.names:  # a thin sample would explain anything
         return others
-    one = np.broadcast_to(1.0, (1, curvature.features.rows))
-    cross, square = curvature.cross(one, (INTERCEPT,)), curvature.square(one)
-    if float(np.sum(cross * curvature.solve(cross))) < _CONSTANT * float(square[0, 0]):
+    none = others.moves[:0]
+    cross, square = curvature.cross(none, (INTERCEPT,)), curvature.square(none, ones=True)
+    if float((cross * curvature.solve(cross)).sum()) < _CONSTANT * float(square[0, 0]):
         return others
     return others.and_constant()
 
@@ -84,10 +91,10 @@ def newton_direction(
 ) -> Direction:
     """The party's own part of the joint minimiser over (d, c); w and h may be newer than the curvature's."""
     refinements = curvature.late if late else curvature.early
-    if not (curvature.shown and len(others.moves)):
+    if not (curvature.shown and others.names):
         return Direction(-_refined(curvature, w, h, gradient, others, curvature.solve, refinements), 0.0)
     cross = curvature.cross(others.moves, others.names)
-    square = curvature.square(others.moves) + others.penalty
+    square = curvature.square(others.moves, others.shift) + others.penalty
     spread = curvature.solve(cross)
     schur = square - cross.T @ spread
     outer = _filtered_inverse((schur + schur.T) / 2, _scale(square))
@@ -118,17 +125,17 @@ def _refined(
     """The same by conjugate gradients on H, from which the others' moves are eliminated; over all rows."""
     if steps == 0:
         return inverse(gradient)
-    features, moves = curvature.features, others.moves
-    weighted = moves * w
-    square = weighted @ moves.T + others.penalty
+    features = curvature.features
+    pulls, square = others.weighted(w)
+    square = square + others.penalty
     inner = _filtered_inverse(square, _scale(square))
 
     def apply(x: Array) -> Array:
         image = features.forward(x)
-        pulled = w * image - (inner @ (weighted @ image)) @ weighted
+        pulled = w * image - (inner @ (pulls @ image)) @ pulls
         return features.adjoint(pulled) + h * x
 
-    rhs = gradient - features.adjoint((inner @ others.gradient) @ weighted)
+    rhs = gradient - features.adjoint((inner @ others.gradient) @ pulls)
     return conjugate_gradients(apply, rhs, np.zeros_like(rhs), inverse, _CG_TOLERANCE, steps)
 
 
@@ -136,20 +143,19 @@ def last(others: Others, count: int) -> Others:
     """The last few of the others' moves, and the intercept's."""
     if count >= len(others.names):
         return others
-    past = [i for i, name in enumerate(others.names) if name != INTERCEPT]
-    kept = [*past[len(past) - min(count, len(past)) :], *(i for i, n in enumerate(others.names) if n == INTERCEPT)]
-    empty = np.zeros((len(kept), len(kept)))
-    return Others(others.moves[kept], tuple(others.names[i] for i in kept), empty, empty, np.zeros(len(kept)))
+    first = max(0, len(others.moves) - count)
+    names = others.names[first:]
+    empty = np.zeros((len(names), len(names)))
+    return Others(others.moves[first:], names, empty, empty, np.zeros(len(names)))
 
 
 def proximal_step(features: Features, penalty: Penalty, x: Array, pull: Array, w: Array, others: Others) -> Array:
     """y (d,): the same for a penalty with kinks or a constraint, kept whole:  ... + penalty(y)."""
     cross, inverse = np.zeros((x.size, 0)), np.zeros((0, 0))
-    if len(others.moves):
-        weighted = others.moves * w
-        square = weighted @ others.moves.T
+    if others.names:
+        pulls, square = others.weighted(w)
         inverse = _filtered_inverse(square, _scale(square))
-        cross = features.adjoint(weighted.T)
+        cross = features.adjoint(pulls.T)
     return kinked_step(penalty, x, pull, Curved(features, w, cross, inverse))
 
 

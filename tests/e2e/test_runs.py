@@ -80,6 +80,17 @@ def test_runs_are_listed_compared_and_forgotten(folder: Path) -> None:
     assert "AUC" in run("show", str(job), older["run"])
 
 
+def test_why_a_run_failed_stands_below_the_table(folder: Path) -> None:
+    with (folder / "shop.toml").open("a") as file:
+        file.write("\n[privacy]\nepsilon = 3.0\n")
+    run("fit", str(folder / "job.toml"), "--yes", code=1)
+    (failed,) = json.loads(run("runs", str(folder / "job.toml"), "--json"))
+    assert failed["state"] == "failed"
+    *_, last = run("runs", str(folder / "job.toml")).splitlines()
+    assert last.startswith(f"{failed['run']}: ")
+    assert "sets a budget" in last
+
+
 def test_a_forgotten_run_leaves_its_log_and_nothing_of_the_model_or_the_columns(folder: Path) -> None:
     job = folder / "job.toml"
     run("fit", str(job), "--yes")

@@ -21,7 +21,8 @@ from plait.deployment.run_list import FORGOTTEN, RunSummary, find, folders_of, f
 Whose = Annotated[str, typer.Option("--name", help="Which party this is; the label party by default.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 Run = Annotated[str, typer.Argument(help="The name of a run, or the beginning of it.", metavar="RUN")]
-_REASON = 60  # characters of a reason: a cell of a few lines
+_REASON = 160  # characters of a reason below the table: two lines of a narrow screen
+_SHOWN_SETTINGS = 3  # that differ: a cell of a few lines
 _SHOWN_METRICS = 2  # after the mean loss, which the others repeat: a table of more is wider than a screen
 
 
@@ -43,6 +44,9 @@ def runs(job_file: JobFile, name: Whose = "", config: Config = None, as_json: Js
     for summary in found:
         table.add_row(*(Text(cell) for cell in _cells(summary, summary.differences(job.settings))))
     Console().print(table)
+    for summary in found:
+        if summary.status.status not in ("finished", FORGOTTEN) and summary.status.reason:
+            typer.echo(f"{summary.status.run}: {_short(summary.status.reason)}")
 
 
 def show(job_file: JobFile, run: Run, name: Whose = "", config: Config = None, as_json: Json = False) -> None:
@@ -112,12 +116,19 @@ def _cells(summary: RunSummary, differing: dict[str, Any]) -> tuple[str, ...]:
     metrics = [f"{key} {value:.4f}" for key, value in list(summary.metrics.items())[1 : 1 + _SHOWN_METRICS]]
     return (
         status.run,
-        status.status if status.status in ("finished", FORGOTTEN) else _short(f"{status.status}: {status.reason}"),
+        status.status,
         str(summary.rows or ""),
         str(summary.rounds or ""),
         ", ".join(metrics),
-        ", ".join(f"no {key}" if value is None else f"{key} = {json.dumps(value)}" for key, value in differing.items()),
+        _unlike(differing),
     )
+
+
+def _unlike(differing: Mapping[str, Any]) -> str:
+    """The first settings that differ; `plait show` has all of them."""
+    words = [f"no {key}" if value is None else f"{key} = {json.dumps(value)}" for key, value in differing.items()]
+    more = [f"and {len(words) - _SHOWN_SETTINGS} more"] if len(words) > _SHOWN_SETTINGS else []
+    return ", ".join([*words[:_SHOWN_SETTINGS], *more])
 
 
 def _short(reason: str) -> str:

@@ -96,7 +96,7 @@ class JointScores:
             return ""
         none = len(self.ids) - int(self.complete.sum())
         names = " or ".join(sorted({name for names in lost for name in names}))
-        done = [f"a mean part stands in for {len(lost) - none:,} of them"] if none < len(lost) else []
+        done = [f"{len(lost) - none:,} are scored with a mean part in its place"] if none < len(lost) else []
         done += [f"{none:,} have no score"] if none else []
         return f"{len(lost):,} of {len(self.ids):,} rows are not known to {names}: {', and '.join(done)}."
 

@@ -13,7 +13,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.message_log import read_log
 from plait.deployment.report.evidence import Evidence
 from plait.deployment.report.rendering import render, size
-from plait.deployment.report.sections import coefficients, convergence, quality
+from plait.deployment.report.sections import coefficients, convergence, quality, shown_once
 from plait.deployment.run_folder import COORDINATOR, RunFolder
 from plait.errors import PlaitError, SettingError
 from plait.privacy.ledger.spending import read_spending
@@ -45,7 +45,7 @@ def write_report(
         rows=rows,
         cards=_cards(details, rounds, taken),
         qualities=[quality(each) for each in evidence],
-        training={key: f"{value:.4f}" for key, value in details.get("metrics", {}).items()},
+        training={key: f"{value:.4f}" for key, value in shown_once(details.get("metrics", {})).items()},
         weights=_weights(own, job, file),
         private=job.policy.private,
         guarantee=protected(job),

@@ -1,7 +1,7 @@
 """The parts of a report, from numbers to what a template shows."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from scipy.special import expit
@@ -65,6 +65,11 @@ def quality(evidence: Evidence) -> dict[str, Any]:
         "meant": [_MEANT[m] for m in measures if m in _MEANT],
         "figures": class_figures(evidence) if evidence.loss.classifies else number_figures(evidence),
     }
+
+
+def shown_once(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Measures without the mean loss where another one says the same."""
+    return {k: v for k, v in metrics.items() if k != "mean loss" or not any(m in metrics for m in _SAME)}
 
 
 def _gain(found: Comparison, measure: str) -> str:
@@ -163,7 +168,8 @@ _ONE = _Step("", 1.0)
 
 def _steps(prepared: Preparation, years: Collection[str]) -> dict[str, _Step]:
     """What a step of each column is; nothing for what a transformer makes."""
-    named = {name: f"+{size:.3g}{' years' if name in years else ''}" for name, size in prepared.steps().items()}
+    rounded = {name: float(f"{size:.3g}") for name, size in prepared.steps().items()}
+    named = {name: f"+{size:,.6g}{' years' if name in years else ''}" for name, size in rounded.items()}
     has_it = _Step("has it", prepared.unit)
     categories = {f"{c}={v}": has_it for c, values in prepared.categories.items() for v in values}
     return {name: _Step(words, 1.0) for name, words in named.items()} | categories

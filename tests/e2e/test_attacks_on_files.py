@@ -38,6 +38,15 @@ def party_folder(job: Job, name: str = "shop") -> Path:
     return folder
 
 
+def lose(folder: Path, records: int) -> None:
+    """Cut the last records off a party's journal."""
+    path = folder / "checkpoint" / "journal"
+    journal = Journal(path, owner=RunFolder(folder).owner)
+    sizes = [24 + len(record.payload) for record in journal.records()]
+    journal.close()
+    os.truncate(path, sum(sizes[:-records]))
+
+
 def resumed(job: Job) -> list[int]:
     for name in job.parties:
         job.start(name)
@@ -51,16 +60,29 @@ def resumed(job: Job) -> list[int]:
 def test_a_party_that_lost_its_last_records_ends_with_the_same_bits_or_the_remedy(jobs: JobMaker, lost: int) -> None:
     job = jobs(**OPTIONS)
     started(job, 20)
-    path = party_folder(job) / "checkpoint" / "journal"
-    journal = Journal(path, owner=RunFolder(party_folder(job)).owner)
-    sizes = [24 + len(record.payload) for record in journal.records()]
-    journal.close()
-    os.truncate(path, sum(sizes[:-lost]))
+    lose(party_folder(job), lost)
     codes = resumed(job)
     if codes == [0, 0]:
         assert job.result() == jobs.undisturbed(**OPTIONS)
     else:
         assert "start over" in job.log("shop") + job.log("bank")
+
+
+@pytest.mark.threat(
+    "the disk itself",
+    "forgets the last record when all has been answered",
+    "nobody hears of the end who has not answered the last exchange",
+)
+def test_a_party_that_lost_its_last_record_after_the_last_exchange_ends_with_the_same_bits(jobs: JobMaker) -> None:
+    options = {**OPTIONS, "method": 'name = "subspace"', "rounds": 2, "tol": 0}
+    job = jobs(**options)
+    job.start("bank", killed_at=("plait.transports.server:Hub.finish", "before", "1"))
+    job.start("shop")
+    assert job.wait("bank") == -signal.SIGKILL
+    job.kill("shop")
+    lose(party_folder(job), 1)
+    assert resumed(job) == [0, 0]
+    assert job.result() == jobs.undisturbed(**options)
 
 
 @pytest.mark.threat(

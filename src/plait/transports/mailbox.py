@@ -119,8 +119,11 @@ class Mailbox:
         Checked before every request: a coordinator that resumes replays its requests while the party is connected.
         """
         pending = self._pending
-        if self._kept == 0 or pending is None or self._last >= pending.before:
+        if self._kept == 0 or pending is None:
             return None  # the party itself refuses what it has answered too long ago to repeat
+        if self._last >= pending.before:
+            forgotten = self._answer is not None and self._last < pending.seq
+            return pending if forgotten else None  # also before the end: else it would keep weights of earlier rounds
         for past in self._past:
             if past.ask.before == self._last:
                 return past.ask
@@ -176,7 +179,8 @@ class Mailbox:
             if self._pending is not None and self._pending.seq == seq and self._answer is None:
                 self._answer = answer
                 self._took = time.monotonic() - self._asked
-            for past in self._past:
+            now = [] if self._pending is None else [_Past(self._pending, self._answer)]
+            for past in (*self._past, *now):
                 if past.ask.seq == seq and past.answer is not None and past.answer.digest != answer.digest:
                     raise StorageError(
                         f"party {self.name!r} must repeat what it answered to exchange {seq}. Found another "

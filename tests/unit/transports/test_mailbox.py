@@ -8,6 +8,7 @@ import pytest
 
 from plait.errors import ProtocolError, StorageError
 from plait.messages import Broadcast, Parcel, Share
+from plait.transports.handshake import Finished
 from plait.transports.mailbox import Ask, Mailbox
 
 
@@ -46,6 +47,20 @@ def test_a_party_that_forgot_a_little_is_asked_again_before_anything_new() -> No
         asked.append((ask.seq, ask.before))
         mailbox.deliver(ask.seq, Share(seq, np.full(2, float(seq))))
     assert asked == [(2, 1), (3, 2), (4, 3)]
+
+
+def test_a_party_that_forgot_the_last_exchange_is_asked_again_before_it_hears_of_the_end() -> None:
+    session, mailbox, share = object(), Mailbox("shop", kept=4), Share(1, np.full(2, 1.0))
+    mailbox.remember(1, Broadcast(1), share)
+    mailbox.finish(Finished(True, "done", {}))
+    mailbox.sit(session, last=0)
+    asked = mailbox.next(session)
+    assert isinstance(asked, Ask)
+    assert asked.seq == 1
+    with pytest.raises(StorageError, match="must repeat what it answered to exchange 1"):
+        mailbox.deliver(1, Share(1, np.full(2, 1.5)))
+    mailbox.deliver(1, share)
+    assert isinstance(mailbox.next(session), Finished)
 
 
 def test_a_party_that_answers_otherwise_when_asked_again_is_not_believed() -> None:

@@ -1,6 +1,8 @@
 """What leaves a deployed label party that protects its labels: nothing that depends on more than their reports."""
 
+import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,8 @@ WRITTEN = {
     "white space": lambda text: f" {text} ",
     "wide characters": lambda text: "".join(chr(ord(c) + 0xFEE0) for c in text),
     "zeros": lambda text: f"P{int(text[1:])}",
+    "marks that nobody sees": lambda text: "\ufeff" + text + "\u200b",
+    "other digits": lambda text: "P" + "".join(chr(0x660 + int(digit)) for digit in text[1:]),
 }
 
 
@@ -133,7 +137,7 @@ def test_attack_2_ids_that_are_written_in_another_way_are_paid_for(tmp_path: Pat
         ledger = LedgerFolder(tmp_path / str(budget), Budget(budget))
         return Policy(labels=RandomisedResponse(1.0), ledger=ledger, ids=names).protect_labels(labels)[0]
 
-    other = [WRITTEN[how](name) for name in ids]
+    other = [WRITTEN[how](name) for name in ids[:50]] + ids[50:]
     first = reports(ids, 1.0)
     assert np.array_equal(first, reports(ids, 1.0))
     with pytest.raises(BudgetError):
@@ -141,10 +145,40 @@ def test_attack_2_ids_that_are_written_in_another_way_are_paid_for(tmp_path: Pat
     reports(ids, 2.0)
     assert not np.array_equal(reports(ids, 2.0), reports(other, 2.0)), "other noise, which was paid for"
     assert LedgerFolder(tmp_path / "2.0", Budget(2.0)).ledger("label holder").spent().pure == 2.0
-    blind = Mutation("blind", "privacy.mechanisms.permanent:_as_person", lambda f: lambda name: name, lambda: False)
+    blind = Mutation("blind", "privacy.mechanisms.permanent:as_person", lambda f: lambda name: name, lambda: False)
     with blind.applied():
         reports(ids, 1.5)
         reports(other, 1.5)
+
+
+OTHER_NAMES = {
+    "a digest": lambda i: hashlib.sha256(b"%d" % i).hexdigest(),
+    "a hyphen": lambda i: f"P-{i}",
+    "the number of the row": lambda i: i + 0.5,
+    "several columns": lambda i: f'["de", "P{i}"]',
+}
+
+
+@pytest.mark.parametrize("how", OTHER_NAMES)
+def test_attack_2_ids_of_another_column_are_paid_for(tmp_path: Path, how: str) -> None:
+    """Under other ids every label would be reported anew: as often as a table has columns of ids."""
+    ids, labels = [f"P{i}" for i in range(100)], np.where(np.arange(100) % 3 == 0, 1.0, -1.0)
+    other, ledger = [OTHER_NAMES[how](i) for i in range(100)], LedgerFolder(tmp_path, Budget(2.0))
+
+    def reports(names: Sequence[Any], folder: LedgerFolder = ledger) -> np.ndarray:
+        return Policy(labels=RandomisedResponse(1.0), ledger=folder, ids=names).protect_labels(labels)[0]
+
+    assert np.array_equal(reports(ids)[50:], reports([f"new {i}" for i in range(50)] + ids[50:])[50:])
+    assert ledger.ledger("label holder").spent().pure == 1.0, "some new people among those of before cost nothing"
+    assert not np.array_equal(reports(ids), reports(other))
+    assert np.array_equal(reports(other), reports(other)), "once, for each name"
+    assert ledger.ledger("label holder").spent().pure == 2.0
+    with pytest.raises(BudgetError, match="other names of the same people"):
+        reports([f"third name {i}" for i in range(100)])
+    blind = Mutation("blind", "privacy.mechanisms.permanent:_names", lambda f: lambda pairs: 1, lambda: False)
+    folder = LedgerFolder(tmp_path / "blind", Budget(1.0))
+    with blind.applied():
+        assert not np.array_equal(reports(ids, folder), reports(other, folder)), "two reports for the price of one"
 
 
 def test_ids_that_differ_in_their_case_only_may_be_two_people(tmp_path: Path) -> None:

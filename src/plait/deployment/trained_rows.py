@@ -11,6 +11,7 @@ from plait._types import Array
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.local_data import Rows, load_ids, load_rows, prepare_rows, read_training_ids, read_training_rows
 from plait.deployment.party_privacy import guaranteed, people_of
+from plait.privacy.ledger.people import as_person
 from plait.privacy.policy import Policy
 
 
@@ -49,7 +50,7 @@ def _names(file: PartyFile, rows: Rows) -> Iterator[bytes]:
 
 
 def _name(text: str) -> bytes:
-    return text.strip().casefold().encode()
+    return as_person(text).encode()
 
 
 def _dense_rows(matrix: Any) -> Iterator[Array]:

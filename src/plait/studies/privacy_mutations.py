@@ -240,6 +240,8 @@ MUTATIONS: tuple[Mutation, ...] = (
              probes.permanent_labels),
     Mutation("changed labels reported for nothing", f"{_PRIVACY}.permanent:PermanentLabels._charge", _constant(None),
              probes.permanent_labels),
+    Mutation("labels reported for nothing under other ids", f"{_PRIVACY}.permanent:_names", _constant(1),
+             probes.permanent_labels),
     Mutation("labels that lie half as often", f"{_PRIVACY}.labels:RandomisedResponse.lie", _scaled(0.5),
              probes.permanent_labels),
     Mutation("half the noise on numeric labels", f"{_PRIVACY}.labels:NoisyLabel._scale",

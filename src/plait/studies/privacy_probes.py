@@ -187,6 +187,7 @@ def permanent_labels() -> bool:
         again = drawer.draw(response, labels[500:], ids[500:])
         lies = float(np.mean(first != labels))
         changed = refused(BudgetError)(lambda: drawer.draw(response, 1 - labels, ids))
+        renamed = refused(BudgetError)(lambda: drawer.draw(response, labels, [f"other {name}" for name in ids]))
         free = PermanentLabels(noise, "bank", "people")
         other = free.draw(RandomisedResponse(1.0 + 1e-9), labels, ids)
         spread = free.draw(NoisyLabel(1.0, 0.0, 1.0), np.full(300, 0.5), ids[:300]) - 0.5
@@ -194,6 +195,7 @@ def permanent_labels() -> bool:
             np.array_equal(again, first[500:])
             and abs(lies - 1 / (1 + math.e)) < 0.05
             and changed
+            and renamed
             and len(ledger.charges()) == 1
             and not np.array_equal(other, first)
             and np.mean(np.abs(spread)) > 0.75

@@ -164,7 +164,7 @@ class HashChain:
     def _damaged(self, why: str) -> PrivacyError:
         return PrivacyError(
             f"A ledger must be whole, or nobody knows what was spent. Found {self.path}: {why}. Its budget "
-            "counts as spent and nothing is released. Restore the newest copy, or use a new data version."
+            "counts as spent and nothing is released. Restore the newest copy."
         )
 
     def _entry(self, entries: list[ChainEntry], kind: str, body: Body) -> ChainEntry:

@@ -1,5 +1,7 @@
 """Whose rows an account has ever paid for: these are never scored, whatever file they stand in later."""
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,9 @@ from plait.privacy.ledger.keys import chain_key, open_chain
 from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.ledger.noted_file import NotedFile, keyed_digests
 
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")  # before a number
+_FRACTION = re.compile(r"(?<=\d)\.0+")  # of a whole number that some program has made a float
+_UNSEEN = ("Cc", "Cf")  # control and format characters, such as a byte order mark: nobody sees them
 _WHOLE = "The list of the people in a table must be whole, or one of them could be scored"
 
 
@@ -45,3 +50,17 @@ class People:
     def _file(self) -> NotedFile:
         chain = open_chain(self.root, Ledger.folder(self.root, self.party, self.table).name, self.witness)
         return NotedFile(chain, "people", "rows", np.dtype("<u8"), _WHOLE)
+
+
+def as_person(name: str) -> str:
+    """What ids of one person have in common that are written in different ways, such as " p07" and "P7".
+
+    The accounts know people by this: a job may compare ids by other rules, and a program may write them otherwise.
+    """
+    text = name
+    if not (name.isascii() and name.isprintable()):
+        seen = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) not in _UNSEEN)
+        text = "".join(str(unicodedata.decimal(c, c)) for c in seen)
+    text = unicodedata.normalize("NFKC", "".join(text.casefold().split()))
+    number = _FRACTION.sub("", text) if text.replace(".", "", 1).isdecimal() else text
+    return _ZEROS.sub("", number)

@@ -3,15 +3,14 @@
 A row with the same label always gets the same noisy label, whatever the run and whichever other rows are used.  So
 nobody can average the noise away.  A row whose label has changed gets new noise, and that is a second release about
 it.  So is one whose id is written in another way.  The ledger is therefore charged epsilon as many times as the most
-reports that any one person has had.
+reports that any one person has had.  Ids none of which was reported before may be other names of the same people, say
+those of another column.  They are charged as such.
 
 Without ids a row is known by its place.  Another vector of labels may then be the same people in another order, so
 every vector is charged on its own.
 """
 
 import hashlib
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,18 +19,23 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.errors import InputError
+from plait.errors import BudgetError, InputError
 from plait.privacy.accounting import Cost
 from plait.privacy.ledger.canonical import canonical_digest
 from plait.privacy.ledger.ledger import Ledger
 from plait.privacy.ledger.noted_file import NotedFile, keyed_digests
+from plait.privacy.ledger.people import as_person
 from plait.privacy.noise import Keystream, Noise, Release
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NAME = "labels"
 _PAIRS = np.dtype([("id", "<u8"), ("label", "<u8")])  # keyed digests of 8 bytes
-_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")  # before a number
+_OTHER_NAMES = (
+    "None of these ids was reported before, so they count as other names of the same people. Use the ids of before, or "
+    "let the owner open the account of another table for other people."
+)
+_MARK = np.uint64(0)  # stands in the place of an id; hardly any id has this digest
 _WHOLE = "The list of reported labels must be whole, or a label could be reported anew for nothing"
 
 
@@ -117,13 +121,16 @@ class PermanentLabels:
             pay(0, release.digest + vector)
             return
         pairs = np.empty(len(records), dtype=_PAIRS)
-        pairs["id"] = keyed_digests(key, (b"id " + _as_person(name).encode() for name in names))
+        pairs["id"] = keyed_digests(key, (b"id " + as_person(name).encode() for name in names))
         pairs["label"] = keyed_digests(key, records)
         reported = NotedFile(ledger.chain, NAME, release.digest, _PAIRS, _WHOLE)
         with reported.locked() as known:
-            union = np.unique(np.concatenate([known, pairs]))
-            for level in range(_most_labels(union)):
-                pay(level, release.digest)
+            union = _joined(known, pairs)
+            try:
+                for level in range(_most_reports(union)):
+                    pay(level, release.digest)
+            except BudgetError as error:
+                raise (BudgetError(f"{error} {_OTHER_NAMES}") if _names(union) > _names(known) else error) from None
             reported.write(union)
 
 
@@ -137,15 +144,20 @@ def _need_different(names: Sequence[str]) -> None:
         )
 
 
-def _as_person(name: str) -> str:
-    """What ids of one person have in common that are written in different ways, such as " p07" and "P7".
+def _joined(known: NDArray[Any], pairs: NDArray[Any]) -> NDArray[Any]:
+    """Both lists; a mark is added, a pair with the id _MARK, where no id of `pairs` is known: these are other names."""
+    people, marks = known[known["id"] != _MARK], known[known["id"] == _MARK]
+    if people.size and pairs.size and not np.isin(pairs["id"], people["id"]).any():
+        marks = np.append(marks, np.array([(_MARK, marks.size)], dtype=_PAIRS))
+    return np.unique(np.concatenate([marks, people, pairs]))
 
-    The account counts reports by this: a job may compare ids by other rules, and then they reach the noise otherwise.
-    """
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return _ZEROS.sub("", "".join(text.split()))
+
+def _most_reports(pairs: NDArray[Any]) -> int:
+    """The most reports that any one person may have had, under as many names as there are marks, and one more."""
+    people = pairs["id"][pairs["id"] != _MARK]
+    return _names(pairs) * (int(np.unique(people, return_counts=True)[1].max()) if people.size else 1)
 
 
-def _most_labels(pairs: NDArray[Any]) -> int:
-    """The most different reports that any one person has had."""
-    return int(np.unique(pairs["id"], return_counts=True)[1].max()) if pairs.size else 1
+def _names(pairs: NDArray[Any]) -> int:
+    """Under how many names each person may stand in the list."""
+    return 1 + int(np.count_nonzero(pairs["id"] == _MARK))

@@ -45,7 +45,9 @@ def test_a_page_follows_a_run_from_waiting_to_the_report(jobs: JobMaker, tmp_pat
     job.until("bank", "waiting for shop")
     with browser() as driver:
         driver.get(f"http://127.0.0.1:{port}/")
-        until(driver, lambda text: text == "Waiting for shop.", "headline")
+        until(
+            driver, lambda text: text.startswith("Waiting for shop. The run ends when a party is away for "), "headline"
+        )
         assert "away" in driver.find_element("id", "parties").text
         picture(driver, tmp_path / "waiting.png")
         job.start("shop")

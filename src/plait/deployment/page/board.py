@@ -188,6 +188,7 @@ class Board:
                 "name": viewer.name,
                 "role": viewer.role,
                 "coordinates": viewer.coordinates,
+                "patience": viewer.job.coordinator.patience,
                 "phase": self._phase,
                 "phase_since": self._phase_since,
                 "run": self._run,

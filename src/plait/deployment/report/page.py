@@ -72,7 +72,7 @@ def _cards(details: dict[str, Any], rounds: list[dict[str, Any]], taken: int) ->
     sent = sum(r["bytes_down"] + r["bytes_up"] for r in rounds)
     cards = [("rows", f"{details['rows']:,}")] if details.get("rows") else []
     cards += [("rounds", f"{taken:,}"), ("time", _time(rounds[-1]["seconds"]) if rounds else "-")]
-    cards += [("traffic, all parties", size(sent))]
+    cards += [("sent in rounds, all parties", size(sent))]
     return cards
 
 
@@ -99,9 +99,11 @@ def _spent(file: PartyFile) -> list[str]:
         return [f"What was spent so far cannot be read: {error}"]
     lines = []
     for each in ledgers:
-        limit = (
-            "no limit was set" if each.limit is None else f"the limit is {each.limit:g}, and {each.left:.3g} is left"
-        )
+        limit = "no limit was set"
+        if each.limit is not None:
+            limit = (
+                f"the limit is {each.limit:g}, and one more run of {each.left:.3g} fits: runs count less than their sum"
+            )
         lines.append(
             f"On table {each.table}, over all runs so far: epsilon {each.epsilon:.3g} at delta {each.delta:g}, in "
             f"{len(each.charges)} releases; {limit}."

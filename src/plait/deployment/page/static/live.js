@@ -31,7 +31,7 @@ function headline(s) {
   if (s.phase === "done") return s.ending && s.ending.converged ? "Done. The model is trained." : `Ended: ${s.ending ? s.ending.reason : ""}`;
   if (s.phase === "comparing") return "The model is trained. What does each partner bring? For the report, the label party trains with one after the other.";
   if (!s.coordinates && away.length && ["training", "serving"].includes(s.phase)) return `Waiting for the coordinator: ${names(away)} is away since ${since(away[0].since)}.`;
-  if (s.coordinates && away.length) return `Waiting for ${names(away)}.`;
+  if (s.coordinates && away.length) return `Waiting for ${names(away)}.${s.phase === "serving" ? "" : ` The run ends when a party is away for ${span(s.patience)}.`}`;
   if (late.length) return `${names(late)} ${late.length > 1 ? "are" : "is"} late: everybody waits for the answer.`;
   if (s.phase === "aligning") return s.alignment ? `Finding the common rows: ${whole(s.alignment.blinded)} of ${whole(s.alignment.of)} ids, about ${span(s.alignment["seconds left"])} left.`
     : "Finding the common rows.";
@@ -67,8 +67,8 @@ function showCards(s) {
     cards.push(card("time", span(s.seconds), s.phase === "training" && s.rate ? (s.rate >= 1 ? `${s.rate.toPrecision(3)} rounds a second` : `${span(1 / s.rate)} a round`) : ""));
     if (s.phase === "training") cards.push(card("time left", s.seconds_left === null ? "not known" : span(s.seconds_left), "as far as can be told"));
     if (s.objective !== null) cards.push(card("objective", s.objective.toPrecision(6)));
-    cards.push(card(s.coordinates ? "sent to parties" : "received", size(s.bytes_down)));
-    cards.push(card(s.coordinates ? "received from parties" : "sent", size(s.bytes_up)));
+    cards.push(card(s.coordinates ? "sent in rounds, to all" : "received in rounds", size(s.bytes_down)));
+    cards.push(card(s.coordinates ? "received in rounds, from all" : "sent in rounds", size(s.bytes_up)));
   }
   if (s.requests !== null) {
     cards.push(card("requests answered", whole(s.requests.answered)), card("requests refused", whole(s.requests.refused)));

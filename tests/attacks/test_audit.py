@@ -1,5 +1,7 @@
 """The audit bites: every probe holds on the shipped code, and every fault put into it is caught."""
 
+import base64
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,3 +102,19 @@ def test_the_wiretap_finds_a_number_that_nobody_paid_for(
         leaking = replace(exchange, sent=replace(exchange.sent, scalars=scalars))
         changed = (*transcript.exchanges[:k], leaking, *transcript.exchanges[k + 1 :])
         assert [v.covered for v in verdicts(changed)] == [i != k for i in range(len(changed))]
+
+
+def test_the_wiretap_hears_every_answer_to_a_question_that_was_asked_twice(
+    jobs: JobMaker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A question may come again after a lost connection: another answer than before holds more."""
+    job, shop, folder = recorded(jobs, monkeypatch, {**ONE_PASS, "rows": 200})
+    path = folder / "transcript.jsonl"  # type: ignore[operator]
+    heading, *lines = path.read_text().splitlines()
+    for repeated in range(len(lines)):
+        line = json.loads(lines[repeated])
+        line["sent"]["scalars"] = base64.b64encode(np.array([1e-9]).tobytes()).decode()
+        for twice, covered in (([lines[repeated]] * 2, True), ([json.dumps(line), lines[repeated]], False)):
+            path.write_text("\n".join([heading, *lines[:repeated], *twice, *lines[repeated + 1 :]]) + "\n")
+            assert all(v.covered for v in examine(job, shop, folder)) == covered  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ class RecordedExchange:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The shape (N, d) of the party's table and its exchanges in order, repeated ones left out."""
+    """The shape (N, d) of the party's table and its exchanges in order; one that was repeated as it was stands once."""
 
     shape: tuple[int, int]
     exchanges: tuple[RecordedExchange, ...]
@@ -81,8 +81,8 @@ def read_transcript(folder: Path) -> Transcript:
         heading, *lines = [json.loads(text) for text in (folder / NAME).read_text(encoding="utf-8").splitlines()]
         if heading["format"] != _FORMAT:
             raise ValueError(f"format {heading['format']} of another version of plait")
-        found = {line["seq"]: line for line in lines}
-        exchanges = tuple(_exchange(found[seq]) for seq in sorted(found))
+        found = {json.dumps(line): line for line in lines}  # another answer to the same question is none of them
+        exchanges = tuple(map(_exchange, sorted(found.values(), key=lambda line: int(line["seq"]))))
         return Transcript((int(heading["rows"]), int(heading["width"])), exchanges)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(

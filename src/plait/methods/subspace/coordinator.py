@@ -216,7 +216,7 @@ class SubspaceCoordinator(CoordinatorSide):
         memory = state.memory
         before = state.measured
         images = [s.images.newest(min(memory, len(s.images) - state.dropped)) for s in spans.spans]
-        noise = [np.append(old, s.noise[-1])[-memory:] for old, s in zip(state.noise, spans.spans, strict=True)]
+        noise = [s.noise[-min(memory, len(old) + 1) :] for old, s in zip(state.noise, spans.spans, strict=True)]
         products, row = step_products(state, spans.spans, best.coefficients)
         shares = self._added(state.shares, moves)
         # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.

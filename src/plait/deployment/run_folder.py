@@ -75,11 +75,13 @@ _MODEL = {"run": str, "intercept": float, "loss": str, "parties": [str], "rows?"
 def new_run(runs: Path | None = None) -> tuple[str, str]:
     """A name for a new run, and the key for its digests of ids.
 
-    Names sort by time: a new one comes after all those in `runs`, even where the clock was put back.
+    Names sort by time: a new one comes after all that were made here, even where the clock was put back.  Names that
+    other coordinators made do not count: they may say any time.
     """
     now = datetime.now(UTC)
-    names = [path.name for path in runs.iterdir() if is_run(path.name)] if runs is not None and runs.is_dir() else []
-    with contextlib.suppress(ValueError):  # a name that is no time was not made here
+    own = [] if runs is None else [path.parent.name for path in runs.glob(f"*/{COORDINATOR}")]
+    names = [name for name in own if is_run(name)]
+    with contextlib.suppress(ValueError, OverflowError):  # a name that is no time, or the last one, was not made here
         last = datetime.strptime(max(names, default="")[:15], _STAMP).replace(tzinfo=UTC)
         now = max(now, last + timedelta(seconds=1))
     return f"{now:{_STAMP}}-{secrets.token_hex(3)}", secrets.token_hex(32)

@@ -212,6 +212,14 @@ FAULTS = (
         "exact = state.kinked",
         FINE,
     ),
+    Fault(
+        "units of any size",
+        "methods/protected/outlook.py",
+        "_LEAST_UNIT <= self.unit <= 1",
+        "True",
+        "tests/unit/methods/protected/test_hostile_outlook.py"
+        "::test_numbers_that_no_honest_coordinator_states_are_refused",
+    ),
     Fault("one party outside", SUMS, "if len(outside) < LEAST_OUTSIDE:", "if False:", OUTSIDE),
 )
 

@@ -15,7 +15,7 @@ from plait.deployment.job_file import read_job, read_party
 from plait.deployment.local_data import load_labels, load_rows
 from plait.deployment.party_opening import open_party
 from plait.deployment.party_privacy import spec_at
-from plait.errors import PrivacyError
+from plait.errors import PrivacyError, ProtocolError
 from plait.messages import Broadcast, Share
 from plait.problem.features import Features
 from plait.protection.fixed_point import encode_columns
@@ -205,3 +205,32 @@ def test_an_older_copy_of_the_folder_hides_nothing_else_under_a_mask_that_was_us
     other = Coordinator(replace(task, labels=-task.labels), at.method, shield=shield).requests()["shop"]
     with closing(restored), pytest.raises(PrivacyError, match="a mask must hide one vector"):
         restored.answer(seq, other, seq - 1)
+
+
+def test_numbers_that_lead_to_infinity_are_answered_by_nothing(jobs: JobMaker) -> None:
+    """With counts a variance of 1e90 among the numbers beside a gradient gives a curvature that no double holds."""
+    job = jobs(**SMALL)
+    job.file.write_text(job.file.read_text().replace('loss = "logistic"', 'loss = "poisson"'))
+    spec, files = read_job(job.file), {name: read_party(job.file, name) for name in ("bank", "shop")}
+    at = spec_at(spec, files["bank"])
+    shop = open_party(spec, files["shop"], load_rows(spec, files["shop"]), hostile.RUN, hostile.KEY)
+    bank = assemble_party(at, "bank", Features(load_rows(spec, files["bank"]).matrix), equal_weights(ROWS))
+    seq = 0
+
+    class Line:
+        def exchange(self, requests: Mapping[str, Broadcast]) -> dict[str, Share]:
+            nonlocal seq
+            seq += 1
+            return {"bank": bank.handle(requests["bank"]), "shop": shop.answer(seq, requests["shop"], seq - 1)}
+
+    assert at.protection is not None
+    shield = agree(at.protection, spec.parties, ROWS, Line(), bytes(32))
+    task = assemble_coordinator(at, load_labels(spec, files["bank"]).values, None).task
+    coordinator = Coordinator(task, at.method, shield=shield)
+    coordinator.absorb(Line().exchange(coordinator.requests()))
+    asked = coordinator.requests()
+    scalars = asked["shop"].scalars.copy()
+    scalars[11] = 1e90  # after ten settings and the mean
+    refused = pytest.raises(ProtocolError, match="an answer must hold finite numbers")
+    with closing(shop), np.errstate(all="ignore"), refused:
+        Line().exchange({**asked, "shop": replace(asked["shop"], scalars=scalars)})

@@ -1,5 +1,7 @@
 """What a party counts, and refuses, before a share leaves it: answers, directions of its columns, too few columns."""
 
+import numpy as np
+
 from plait.deployment.disclosure import party_after, party_before, shows_scores
 from plait.deployment.job_file import Job
 from plait.deployment.law import Tally, most_exchanges
@@ -69,6 +71,8 @@ class ShareLimits:
 
     def check_share(self, seq: int, share: Share, sent_before: bool) -> None:
         """Count a vector that others can read; beyond a limit, PrivacyError, and it does not leave."""
+        if self._tally is not None:
+            _need_finite(share)
         self._need_width(share)
         if share.vector is None or self._party.agreeing(seq):
             return
@@ -85,3 +89,13 @@ class ShareLimits:
                 "show them as they are. Nothing was sent. A weaker L1 penalty keeps more columns. If the coordinator "
                 "may see them, lower trust.min_columns in the party file."
             )
+
+
+def _need_finite(share: Share) -> None:
+    """ProtocolError where the coordinator's numbers have led to NaN or infinity: every later answer would be, too."""
+    numbers = [array for array in (share.vector, share.scalars) if array is not None and array.dtype.kind == "f"]
+    if not all(np.isfinite(array).all() for array in numbers):
+        raise ProtocolError(
+            "an answer must hold finite numbers. The coordinator's message led to NaN or infinity. Nothing was sent. "
+            "Start over with `plait coordinator --fresh`; where it happens again, scale the columns."
+        )

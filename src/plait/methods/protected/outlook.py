@@ -6,10 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from plait._types import Array
+from plait.errors import ProtocolError
 from plait.methods.base import Task
 
 MOVES, _MOVES_BYTES = 40, 2**26  # of all scores' last moves, how many count, and in how many bytes they are kept
+_HALF = 0.5  # the mantissa of a power of two, as frexp gives it
 _LEAST_UNIT = 1e-12  # of a score: smaller images are rounding
+LARGEST, _LARGEST_SQUARE = 1e50, 1e100  # of numbers of a score's size, and of its square: as of a proposal's settings
 
 
 def moves_kept(rows: int) -> int:
@@ -58,6 +61,23 @@ class Outlook:
     def unpack(numbers: Array) -> "Outlook":
         mean, variance, slope, curvature, unit = (float(s) for s in numbers[:5])
         return Outlook(mean, variance, slope, curvature, unit, numbers[5:])
+
+    def check(self) -> None:
+        """ProtocolError unless an honest coordinator could state these numbers.
+
+        In a sum a unit that is too large would erase a party's share: sent to all but one, it would show that one's.
+        """
+        sound = {
+            "a variance and a curvature that are not negative": min(self.variance, self.curvature) >= 0,
+            f"numbers of at most {LARGEST:g}": max(abs(self.mean), abs(self.slope)) <= LARGEST,
+            f"squares of at most {_LARGEST_SQUARE:g}": max(self.variance, self.curvature) <= _LARGEST_SQUARE
+            and float(np.abs(self.products).max(initial=0.0)) <= _LARGEST_SQUARE,
+            "a unit that is a power of two, of at most 1": _LEAST_UNIT <= self.unit <= 1
+            and float(np.frexp(self.unit)[0]) == _HALF,
+        }
+        wrong = [what for what, holds in sound.items() if not holds]
+        if wrong:
+            raise ProtocolError(f"an outlook must have {wrong[0]}. Found others. Nothing was answered.")
 
 
 def moved(task: Task, moves: Array, before: Array, after: Array) -> Array:

@@ -15,13 +15,15 @@ from dataclasses import replace
 import numpy as np
 
 from plait._types import Array
+from plait.errors import ProtocolError
+from plait.messages import Broadcast
 from plait.methods.base import Block
 from plait.methods.protected.outlook import Outlook, moves_kept
 from plait.methods.protected.sight import HiddenGradient, spread
 from plait.methods.subspace.aim import Aim
 from plait.methods.subspace.curvature import Curvature
 from plait.methods.subspace.direction import Others
-from plait.methods.subspace.messages import StepProposal
+from plait.methods.subspace.messages import DIRECTION, StepProposal
 from plait.methods.subspace.party import SubspaceParty
 from plait.methods.subspace.party_state import SubspacePartyState, grown
 
@@ -35,6 +37,14 @@ class ProtectedParty(SubspaceParty):
     def __init__(self, block: Block, centred: bool = True, weighted: bool = False) -> None:
         """Scores under random signs are not `centred`; rows may be `weighted` in a way that the party does not know."""
         super().__init__(block, GuessingAim(block, centred, weighted))
+
+    def check(self, state: SubspacePartyState, broadcast: Broadcast) -> None:
+        super().check(state, broadcast)
+        orders = StepProposal.unpack(broadcast.scalars)
+        if orders.asks == DIRECTION:
+            raise ProtocolError("a protected run must ask for no direction. Found one asked for. Nothing was answered.")
+        if broadcast.vector is not None:
+            Outlook.unpack(orders.outlook).check()
 
 
 class GuessingAim(Aim):

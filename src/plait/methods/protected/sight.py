@@ -16,7 +16,7 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast
 from plait.methods.base import Block
-from plait.methods.protected.outlook import Outlook
+from plait.methods.protected.outlook import LARGEST, Outlook
 from plait.methods.subspace.messages import StepProposal
 
 _CURVATURE_FLOOR = 4e-3  # of the mean curvature: a row that seems certain may not be
@@ -49,6 +49,8 @@ class HiddenGradient:
     def check(self, vector: Array, first: Array | None, step: float | None) -> None:
         """|D_j^T g| is at most the loss's steepest slope times the size of the column."""
         steepest = self.block.loss.slope()
+        if not float(np.abs(vector).max(initial=0.0)) <= LARGEST:
+            raise ProtocolError(f"slopes must be at most {LARGEST:g}. Found larger ones. Nothing was answered.")
         if steepest is not None and (np.abs(vector) > (1 + _ROUNDING) * steepest * self._sizes).any():
             raise ProtocolError(
                 f"a gradient of {type(self.block.loss).__name__} is at most {steepest:g} per row, times its weight. "

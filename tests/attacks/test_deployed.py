@@ -19,6 +19,7 @@ from plait.deployment.service.program import serve as serve_scores
 from plait.deployment.service.serve_options import ServeOptions
 from plait.errors import BudgetError, InputError, PlaitError, PrivacyError, ProtocolError, StorageError, unspecific
 from plait.messages import Broadcast, Share
+from plait.studies.privacy_mutations import Mutation
 from plait.transports.handshake import Query
 from tests.e2e.conftest import JobMaker
 from tests.e2e.test_private import BUDGET, IN_THE_LOOP, RANGES
@@ -275,3 +276,37 @@ def test_attack_4_training_rows_are_known_by_the_rules_of_the_job(jobs: JobMaker
     found = scorer.look_up([Query([asked, '["de", "new"]' if case == "several columns" else "new"])])[0]
     scorer.close()
     assert list(found.scalars) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("budget", ["epsilon = 2.0\n", ""], ids=["with a budget", "without one"])
+@pytest.mark.parametrize("move", ["another folder", "ledgers deleted"])
+def test_attack_9_another_ledger_folder_is_no_second_budget(jobs: JobMaker, budget: str, move: str) -> None:
+    """Neither for a run that charges a new account, nor for one that protects nothing, nor for scores."""
+    job, files, run = trained(jobs, PRIVATE)
+    config = files["shop"].folder / "shop.toml"
+    ledger = "elsewhere" if move == "another folder" else "ledgers"
+    text = config.read_text().replace(BUDGET, f'[privacy]\nledger = "{ledger}"\n{budget}')
+    config.write_text(text)
+    if move == "ledgers deleted":
+        shutil.rmtree(files["shop"].folder / "ledgers")
+    shop = read_party(files["shop"].folder / "job.toml", "shop")
+    path = shop.folder / "job.toml"
+    path.write_text(path.read_text().replace("epsilon = 2.0", "epsilon = 1.9"))
+    asked = read_job(path)
+    if not budget:
+        path.write_text(path.read_text().partition("[privacy.parties]")[0])
+        asked = read_job(path)
+
+    (shop.folder / "bank.receipts.json").unlink()  # as for another label party, which has seen no ledger
+
+    def begin() -> None:
+        coordinate(asked, files["bank"], [files["bank"], shop], None, Silent())
+
+    with pytest.raises(PrivacyError, match="must name the ledger folder"):
+        begin()
+    with pytest.raises(PrivacyError, match="must name the ledger folder"):
+        Scorer(job, shop, run, KEY, new_rows(shop))
+    blind = Mutation("blind", "deployment.party_privacy:need_same_ledger", lambda f: lambda file: None, lambda: False)
+    forgets = Mutation("forgets", "deployment.ledger_note:need_same_ledger", lambda f: lambda file: None, lambda: False)
+    with blind.applied(), forgets.applied():
+        begin()

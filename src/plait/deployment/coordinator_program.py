@@ -22,6 +22,7 @@ from plait.deployment.disclosure import SHOWN, SHOWS, coordinator_after, coordin
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, disk_plan, window
+from plait.deployment.ledger_note import note_ledger
 from plait.deployment.local_data import Labels, load_labels, load_rows, whole_room
 from plait.deployment.message_log import AuditLog
 from plait.deployment.pairs import PAIR, partners, with_more
@@ -149,6 +150,8 @@ class _Run:
         try:
             transport = Journaled(AllParties(self.local, self.hub), journal, self.audit, frozenset(self.local))
             spec = spec_at(self.job, self.file)
+            if self.job.policy.labels is not None:
+                note_ledger(self.file)
             if self.file.data.id:  # a label's noise is tied to its id, the same in every run
                 spec = replace(spec, policy=replace(spec.policy, ids=self.labels.ids))
             workspace = whole_room(self.file).workspace(len(self.labels.ids))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from plait.data.prepare_options import PrepareOptions
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.ledger_note import need_same_ledger
 from plait.deployment.progress import Progress
 from plait.errors import ConfigError, PrivacyError
 from plait.privacy.ledger.budget import Budget, Unlimited
@@ -30,6 +31,7 @@ def guaranteed(job: Job, name: str) -> bool:
 
 def policy_at(job: Job, file: PartyFile) -> Policy:
     """The job's policy with this party's own ledger, budget and noise."""
+    need_same_ledger(file)
     protects_labels = job.policy.labels is not None and file.name == job.coordinator.name
     noisy = file.name in job.parties and mechanism_of(job, file.name).protects
     options = file.privacy
@@ -79,6 +81,7 @@ def _ledgers(file: PartyFile, budget: Budget | Unlimited) -> LedgerFolder:
 
 def people_of(file: PartyFile) -> People:
     """The people whose rows took part in a protected run with this party's table."""
+    need_same_ledger(file)
     return _ledgers(file, Unlimited()).people(file.name)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from plait._types import Array
 from plait.deployment.job_file import Job, PartyFile
+from plait.deployment.ledger_note import note_ledger
 from plait.deployment.local_data import Rows, load_ids, load_rows, prepare_rows, read_training_ids, read_training_rows
 from plait.deployment.party_privacy import guaranteed, people_of
 from plait.privacy.ledger.people import as_person
@@ -16,9 +17,13 @@ from plait.privacy.policy import Policy
 
 
 def note_people(job: Job, file: PartyFile, policy: Policy, rows: Rows) -> None:
-    """Note whose rows take part in a run with a guarantee: they are never scored, whatever file they stand in later."""
+    """Note whose rows take part in a run with a guarantee: they are never scored, whatever file they stand in later.
+
+    Note also which ledger folder has their account.
+    """
     if policy.ledger is not None and guaranteed(job, file.name):
         policy.ledger.ledger(file.name)  # the account is open before anything is noted in it
+        note_ledger(file)
         policy.ledger.people(file.name).add(_names(file, rows))
 
 

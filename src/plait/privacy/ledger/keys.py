@@ -14,6 +14,7 @@ from plait.privacy.ledger.hash_chain import HashChain
 from plait.privacy.ledger.witness import Witness, default_witness
 
 REGISTER = "tables"  # the chain of a root that lists its accounts
+_KEY = "ledger.key"  # the file of the secret below the key
 SECRET_BYTES = 32  # bytes of every secret: the key length of HMAC-SHA256 and AES-256
 
 
@@ -33,7 +34,12 @@ def open_chain(root: Path, name: str, witness: Path | None = None) -> HashChain:
 
 def chain_key(root: Path) -> bytes:
     """The key of all chains below `root`; a copy of the folder has the same key, and so the same counters."""
-    return hmac.new(read_secret(Path(root) / "ledger.key"), b"plait ledger chain", hashlib.sha256).digest()
+    return hmac.new(read_secret(Path(root) / _KEY), b"plait ledger chain", hashlib.sha256).digest()
+
+
+def has_key(root: Path) -> bool:
+    """Whether there is a ledger folder at `root`; none is made by the question."""
+    return (Path(root) / _KEY).exists()
 
 
 def read_secret(path: Path) -> bytes:

@@ -140,10 +140,12 @@ def _of_each(penalty: Penalty, v: Array, radius: Array | None) -> float:
         over = np.maximum(np.abs(v) - l1, 0.0) if l1 else np.abs(v)
         if ridge == 0:
             return (np.inf if over.any() else 0.0) if radius is None else float(over @ radius)
-        if radius is None or bool((over <= ridge * radius).all()):  # no weight would be larger
-            free = float(over @ over) / (2 * ridge)
-            if np.isfinite(free):
-                return free
+        free = float(over @ over) / (2 * ridge)
+        if radius is not None and not (within := over <= ridge * radius).all():  # some weights would be larger
+            x = np.divide(over, ridge, out=radius.copy(), where=within)
+            return min(float(x @ (over - ridge / 2 * x)), free)
+        if np.isfinite(free):
+            return free
     low, high = penalty.bounds(v.size)
     if radius is not None:
         # Of a box that lies beyond the radius the nearest end is left.

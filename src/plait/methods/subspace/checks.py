@@ -4,6 +4,7 @@ A gradient g = w loss'(z) of a loss with bounded slope lies within |g_i| <= w_i 
 sign is the label's, so it never changes.  Whoever sends other vectors is not minimising this loss.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -103,6 +104,23 @@ def check_gradient(block: Block, g: Array, first: Array | None, step: float | No
         raise ProtocolError(
             f"a gradient of {type(block.loss).__name__} keeps the signs of the labels. Found one that changed. The "
             "coordinator does not minimise the job's loss. Nothing was answered."
+        )
+
+
+def check_said(group: Sequence[str], report: Description, products: int, most: float) -> None:
+    """Raise ProtocolError where a group of parties says, after a gradient, what no honest one could.
+
+    products: how many of its last steps the coordinator knows products of.  most: the largest number of its vector.
+    """
+    if not most <= _LARGEST_SCALAR:
+        raise ProtocolError(
+            f"vectors must hold numbers of at most {_LARGEST_SCALAR:g}. Found {most:g} from {', '.join(group)}. Scale "
+            "the columns."
+        )
+    if report.kinks <= 0 and report.along.size < products:
+        raise ProtocolError(
+            f"a penalty must have kinks in all rounds or in none. Found both from {', '.join(group)}. The party does "
+            "not follow the protocol. Use the same plait everywhere, and start over."
         )
 
 

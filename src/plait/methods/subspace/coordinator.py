@@ -11,7 +11,7 @@ from plait.messages import Broadcast, Share
 from plait.methods.base import CoordinatorSide, Measured, Task, balanced, vector_of
 from plait.methods.subspace import least_search
 from plait.methods.subspace.bounds import Bounds
-from plait.methods.subspace.checks import answer_form
+from plait.methods.subspace.checks import answer_form, check_said
 from plait.methods.subspace.coordinator_state import Groups, SubspaceState
 from plait.methods.subspace.images import Images, largest, rounded_off
 from plait.methods.subspace.judgement import bounded, completed
@@ -165,7 +165,10 @@ class SubspaceCoordinator(CoordinatorSide):
         reports = [add_reports([said[name] for name in group if name in said]) for group in self.groups]
         grouped = [[shares[name] for name in group if name in shares] for group in self.groups]
         new = [self.task.workspace.kept(reduce(np.add, (vector_of(share) for share in each))) for each in grouped]
-        lost = [self._lost(each) + rounded_off(largest(v)) for each, v in zip(grouped, new, strict=True)]
+        sizes = [largest(v) for v in new]
+        for group, report, table, most in zip(self.groups, reports, state.products, sizes, strict=True):
+            check_said(group, report, table.shape[1], most)
+        lost = [self._lost(each) + rounded_off(most) for each, most in zip(grouped, sizes, strict=True)]
         steps = [(share.step or 0.0, vector_of(share)) for each in grouped for share in each]
         state = replace(
             state,

@@ -127,3 +127,8 @@ def test_a_missing_extra_is_named_before_training(folder: Path, monkeypatch: pyt
     assert "plait[skops]" in str(result.exception)
     assert "round" not in result.output
     assert not list(folder.glob("runs/*/*/weights.json"))
+    job = folder / "job.toml"
+    job.write_text(job.read_text().replace("# [alignment]", "[alignment]"))
+    result = runner.invoke(app, ["fit", "job/job.toml", "--yes"])
+    assert "plait[skops]" in str(result.exception)
+    assert not list(folder.glob("alignments/*")), "it is said before rows are aligned"

@@ -26,7 +26,7 @@ from plait.deployment.ledger_note import note_ledger
 from plait.deployment.local_data import Labels, load_labels, load_rows, whole_room
 from plait.deployment.message_log import AuditLog
 from plait.deployment.pairs import PAIR, partners, with_more
-from plait.deployment.party_opening import open_party
+from plait.deployment.party_opening import need_preparable, open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees, spec_at
 from plait.deployment.progress import PHASE, REPORT, Progress
 from plait.deployment.receipts import add_receipts, read_receipts
@@ -267,6 +267,8 @@ def coordinate(
         lasting = listen is not None
         if lasting:
             check_consent(job, file, progress.say)
+        for party in local:
+            need_preparable(job, party)
         alignments = [] if job.alignment is None else local_alignments(job, file, local, consent, progress)
         this = _Run(job, file, alignments, fresh, lasting, progress)
         try:

@@ -1,13 +1,14 @@
 """A party's side of one run, put together from its files."""
 
 from plait._names import check_run
+from plait.data import transformers
 from plait.data.parts import equal_weights
 from plait.data.texts import keyed_digest
 from plait.deployment.earlier_sums import join_sum
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import Tally
 from plait.deployment.local_data import Rows, load_labels, room_of
-from plait.deployment.party_privacy import admit, spec_at
+from plait.deployment.party_privacy import admit, check_preparation, mechanism_of, spec_at
 from plait.deployment.run_folder import RunFolder, Status
 from plait.deployment.run_keys import party_keys
 from plait.deployment.stored_party import StoredParty
@@ -16,6 +17,14 @@ from plait.errors import InputError
 from plait.problem.features import Features
 from plait.training.assembly import assemble_party
 from plait.transports.tls import Security
+
+
+def need_preparable(job: Job, file: PartyFile) -> None:
+    """Raise for a way to prepare columns that cannot work, before rows are read and anybody is asked to align."""
+    if file.name in job.parties and mechanism_of(job, file.name).guaranteed:
+        check_preparation(file.name, file.prepare)
+    if file.prepare.transformer:
+        transformers.make(file.prepare.transformer, file.prepare.options)
 
 
 def open_party(

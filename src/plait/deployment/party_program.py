@@ -13,7 +13,7 @@ from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import MOST_RUNS, need_phase, told_results
 from plait.deployment.local_data import load_rows
 from plait.deployment.pairs import A_DAY, PAIR, more_follows, pair_job, partners
-from plait.deployment.party_opening import open_party
+from plait.deployment.party_opening import need_preparable, open_party
 from plait.deployment.party_privacy import discreet, run_facts, say_guarantees
 from plait.deployment.progress import COMPARING, PHASE, REPORT, Progress, Silent
 from plait.deployment.report.page import write_report
@@ -63,6 +63,7 @@ class _PartyRuns:
         self._security = security
         self._file = file
         self._progress = progress
+        need_preparable(job, file)
         self._alignment = None if job.alignment is None else PartyAlignment(job, file, consent, progress)
         self._rows = load_rows(job, file) if self._alignment is None else None  # bad input ends before a call
         if self._rows is not None and job.protection is not None:

@@ -28,6 +28,9 @@ from plait.problem.penalties import Penalty
 from plait.problem.row_blocks import by_parts
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
+_MOST_CROWDED = 9.0
+"""The same where there are as many columns as rows: many parties can then move every score, and the minimum of a
+steeper envelope takes them hundreds of rounds."""
 _GROWTH_ROUNDED = 8.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
 """Of the gap that the envelope leaves: after a round that gains less the envelope moves.  The first number holds where
@@ -166,7 +169,8 @@ class AugmentedCoordinator(CoordinatorSide):
         growth = _GROWTH_ROUNDED if state.inner.coarse else _GROWTH
         if left <= _NO_GAP * abs(state.measured.objective) and not state.inner.coarse:
             growth = _EASED
-        rho = float(np.clip(growth * state.rho, self.first_rho, _MOST_GROWTH * self.first_rho))
+        most = _MOST_CROWDED if state.inner.width >= task.rows else _MOST_GROWTH
+        rho = float(np.clip(growth * state.rho, self.first_rho, most * self.first_rho))
 
         def shift(rows: slice) -> Array:
             copy = old.of_rows(rows).copy(z[rows], task.labels[rows])

@@ -224,6 +224,7 @@ class SubspaceCoordinator(CoordinatorSide):
         shares = self._added(state.shares, moves)
         # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.
         fell = state.confirmed - before.objective if state.coarse else before.objective - best.value
+        poor = state.poor + 1 if spans.poor else 0
         return replace(
             state,
             z=best.scores,
@@ -241,7 +242,8 @@ class SubspaceCoordinator(CoordinatorSide):
             scales=tuple(best.scales),
             products=products,
             dropped=state.dropped or len(state.images[0]) >= memory,
-            counted=0.0 if spans.poor else 2 * state.counted + 1,
+            counted=state.counted_after(poor, self.judge is not self.task),
+            poor=poor,
             gram_row=row,
             bounds=state.bounds.fallen(fell),
             confirmed=before.objective,

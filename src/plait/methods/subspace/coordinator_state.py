@@ -11,6 +11,8 @@ from plait.methods.subspace.images import Images
 from plait.methods.subspace.least_norm import LeastNorm
 from plait.methods.subspace.questions import Spans
 
+_NO_REMEDY = 3  # poor rounds in a row: that parties count on no moves of the others has not helped
+
 Groups = tuple[tuple[str, ...], ...]
 """Parties that take a common step."""
 
@@ -39,6 +41,8 @@ class SubspaceState:
     dropped: bool = False
     counted: float = np.inf
     """On how many of the others' last moves parties with kinks count."""
+    poor: int = 0
+    """Rounds in a row that gained far less than was promised."""
     memory: int = 0
     gram_row: Array = field(default_factory=lambda: np.empty(0))
     bounds: Bounds = field(default_factory=Bounds)
@@ -68,3 +72,12 @@ class SubspaceState:
     """Whether there was one: a run that goes on from the least weights stays close to them."""
     gram_known: Array | None = None
     """Products of the last round's vectors, group by group, and of the constant."""
+
+    def counted_after(self, poor: int, kinked: bool) -> float:
+        """On how many of the others' moves parties count next: after a poor round on none.
+
+        Where the loss has kinks and several rounds in a row are poor all the same, once on all of them.
+        """
+        if poor == 0:
+            return 2 * self.counted + 1
+        return np.inf if kinked and poor % _NO_REMEDY == 0 else 0.0

@@ -35,7 +35,8 @@ def align(
     address: Address = "",
     certificates: Certificates = None,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Find the common rows anew, although they were found before.")
+        bool,
+        typer.Option("--refresh", help="Find the common rows anew, although they were found before (at every party)."),
     ] = False,
     insecure: Insecure = False,
     insecure_anywhere: Anywhere = False,

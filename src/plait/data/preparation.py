@@ -27,6 +27,7 @@ from plait.data.tables import Table
 from plait.errors import ConfigError, InputError, StorageError
 from plait.problem.row_blocks import elsewhere, row_slices
 
+_EMPTY = ("", "nan")  # an empty cell, as a text and as a number
 _WIDE = 0.05  # of the numbers of a row are stored where a one-hot table is sparse: there products are faster, too
 
 
@@ -105,7 +106,8 @@ class Preparation:
         sentences = []
         for column, values in self.categories.items():
             found = category(table, column, slice(None))
-            new = found.codes[places_among(found, values) < 0]
+            filled = np.array([value not in _EMPTY for value in found.values] or [False])[found.codes]
+            new = found.codes[filled & (places_among(found, values) < 0)]
             if new.size:
                 sentences.append(
                     f"column {column!r} has values in {new.size} of {len(found)} rows that training did not have, like "

@@ -62,7 +62,7 @@ class PrivatePass:
         if self._open:
             coordinator, own = self._train(talk, 0)
             intercept = coordinator.intercept
-            before = f"one private pass of the protected parties, after the others: {own.reason.text}"
+            before = f"one private pass of the protected parties, after the others by themselves ({own.reason.text})"
             reason = Reason(before, own.reason.converged)
         offset = self._out_of_fold(talk) if self._open and self.offset else None
         receipts = {name: float(self.receipts.get(name, 0)) for name in self.helpers}

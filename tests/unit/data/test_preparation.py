@@ -52,6 +52,12 @@ def test_values_that_training_had_need_no_remark() -> None:
     assert fitted.unseen(table(["Bonn", "Bonn"], [1.0, 2.0])) == []
 
 
+def test_an_empty_cell_is_no_value_that_training_did_not_have() -> None:
+    public = PrepareOptions(one_hot=("town", "age"), categories={"town": ("Ulm", "Bonn"), "age": ("30", "40")})
+    fitted = preparation.fit(table(["Ulm", ""], [30.0, np.nan]), public, ())
+    assert fitted.unseen(table(["", "Bonn"], [np.nan, 40.0])) == []
+
+
 def test_text_that_is_not_one_hot_is_refused_with_the_remedy() -> None:
     with pytest.raises(InputError, match="one_hot"):
         preparation.fit(table(["Ulm", "Bonn"], [30.0, 40.0]), PrepareOptions(), ())

@@ -28,7 +28,7 @@ from plait.problem.penalties import Penalty
 from plait.problem.row_blocks import by_parts
 
 _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; times the first rho, in all
-_MOST_CROWDED = 9.0
+_MOST_CROWDED = 243.0
 """The same where there are as many columns as rows: many parties can then move every score, and the minimum of a
 steeper envelope takes them hundreds of rounds."""
 _GROWTH_ROUNDED = 8.0  # times rho in short numbers: every round adds rounding, so that fewer are better

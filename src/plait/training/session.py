@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ from plait._types import Array
 from plait.data.parts import Part, equal_weights
 from plait.messages import Broadcast, Share, Transport
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning
-from plait.training.assembly import RunSpec, assemble_coordinator, assemble_party
+from plait.training.assembly import BriefedTask, RunSpec, assemble_coordinator, assemble_party
 from plait.training.convergence import convergence_warning
 from plait.training.in_process import InProcess
 from plait.training.loop import Observer, Outcome
@@ -71,13 +72,31 @@ class Session:
 
     def train(self) -> Trained:
         """Train; warn where nothing is guaranteed or the tolerance was not reached."""
-        equal = equal_weights(self.labels.size)
         if self.spec.protections.protecting:
             for part in self.parts:
                 self.spec.protections.mechanisms[part.name].lint(part.name, part.matrix)
         if self.spec.policy.ledger is not None:  # also unprotected: a party with a budget there takes no part in that
             self.spec.policy.admit(self.spec.parties)
-        where = self.workspace
+        with blas_threads(1), workers(len(self.parts)) as pool:
+            return self._trained(pool)
+
+    def _trained(self, pool: ThreadPoolExecutor) -> Trained:
+        parties, coordinator = self._assembled()
+        handlers = {name: party.handle for name, party in parties.items()}
+        transport = self.tap(InProcess(handlers, pool if self._large else None))
+        with tracked(self.observers, self._facts()) as reasons:
+            secret = simulated_keys().secret
+            done = conduct(self.spec, coordinator, transport, self.observers, secret=secret, watch=self._watch(parties))
+            reasons.append(done.outcome.reason)
+        self._warn(done.outcome)
+        intercept = done.intercept + sum(p.intercept for p in parties.values())
+        model = LinearModel({n: p.weights for n, p in parties.items()}, intercept)
+        shown = "\n".join(f"{n}: {line}" for n, p in parties.items() if p.shield is not None for line in p.shield.lines)
+        return Trained(model, done.outcome, done.released, shown)
+
+    def _assembled(self) -> tuple[dict[str, Party], BriefedTask]:
+        """All parties and the coordinator, before the first message."""
+        equal, where = equal_weights(self.labels.size), self.workspace
         parties = {
             p.name: assemble_party(
                 self.spec,
@@ -91,21 +110,7 @@ class Session:
             for p in self.parts
         }
         labels = np.zeros_like(self.labels) if self.spec.blind else self.labels  # the machine gets them disguised
-        coordinator = assemble_coordinator(self.spec, labels, self.weights, where)
-        with blas_threads(1), workers(len(parties)) as pool:
-            handlers = {name: party.handle for name, party in parties.items()}
-            transport = self.tap(InProcess(handlers, pool if self._large else None))
-            with tracked(self.observers, self._facts()) as reasons:
-                secret = simulated_keys().secret
-                done = conduct(
-                    self.spec, coordinator, transport, self.observers, secret=secret, watch=self._watch(parties)
-                )
-                reasons.append(done.outcome.reason)
-        self._warn(done.outcome)
-        intercept = done.intercept + sum(p.intercept for p in parties.values())
-        model = LinearModel({n: p.weights for n, p in parties.items()}, intercept)
-        shown = "\n".join(f"{n}: {line}" for n, p in parties.items() if p.shield is not None for line in p.shield.lines)
-        return Trained(model, done.outcome, done.released, shown)
+        return parties, assemble_coordinator(self.spec, labels, self.weights, where)
 
     def _labels_of(self, name: str) -> Array | None:
         return self.labels if self.spec.blind and name == self.spec.label_party else None

@@ -59,7 +59,8 @@ precision = "float32"
 TRUST = "[trust]\naccept_labels_shown = true\naccept_scores_shown = true\n"
 MEMORY = f'\nmemory = "{LIMIT / 1e9:g} GB"'
 SHOP = {"memory": "", "disk": MEMORY, "ray": '\n[cluster]\nengine = "ray"\nworkers = 2'}
-BANK = {"memory": "", "disk": MEMORY, "ray": ""}
+AMPLE = '\nmemory = "20 GB"'  # the coordinator holds its vectors in memory in both runs, whatever is free at the moment
+BANK = {"memory": AMPLE, "disk": MEMORY, "ray": AMPLE}
 
 
 def make_tables(folder: Path, rows: int) -> None:

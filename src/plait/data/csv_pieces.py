@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from plait._threads import keep_freed_memory
 from plait.data.csv_format import CsvFormat
 from plait.errors import InputError
 
@@ -68,6 +69,8 @@ def pieces_of(path: Path, form: CsvFormat) -> Iterator[Piece]:
     with path.open("rb", buffering=0) as file:  # large pieces need no buffer between
         read, rest, header = _utf8(file, form.encoding), b"", True
         size = min(_PIECE_BYTES, 1 + os.fstat(file.fileno()).st_size)  # a buffer of this size is made for each
+        if size == _PIECE_BYTES:
+            keep_freed_memory()  # pieces are as large as the ones before them
         while True:
             data = read(size)
             piece = rest + data

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from plait._texts import Texts
-from plait._threads import in_order, keep_freed_memory
+from plait._threads import in_order
 from plait.data.csv_format import CsvFormat, detect
 from plait.data.csv_pieces import Piece, pieces_of
 from plait.data.sources import Batch, Kind, Kinds, NotANumber
@@ -71,7 +71,6 @@ class CsvSource:
 
     def batches(self, kinds: Kinds) -> Iterator[Batch]:
         done = 0
-        keep_freed_memory()  # pieces are as large as the ones before them
         try:
             for piece, batch in in_order(lambda piece: (piece, self._fast(piece, kinds)), self._pieces()):
                 if batch is None and not piece.regular:

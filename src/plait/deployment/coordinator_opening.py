@@ -37,6 +37,9 @@ def open_run(
     folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
     resumed = folder is not None and folder.checkpoint.exists()
     if folder is None:
+        last = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, ("finished",))
+        if last is not None:
+            say(f"run {last.status.run} of this job has finished; a new one begins")
         name, key = new_run(runs)
         folder = RunFolder(runs / name / COORDINATOR)
     else:

@@ -34,10 +34,11 @@ def open_run(
 ) -> OpenedRun:
     """The newest run of this job that can be resumed, or a new one; a simulation (not `lasting`) is always new."""
     runs = file.path(file.runs)
-    folder = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
+    anew = fresh or not lasting
+    folder = None if anew else find_run(runs, COORDINATOR, job.model_digest, RESUMABLE)
     resumed = folder is not None and folder.checkpoint.exists()
     if folder is None:
-        last = None if fresh or not lasting else find_run(runs, COORDINATOR, job.model_digest, ("finished",))
+        last = None if anew else find_run(runs, COORDINATOR, job.model_digest, ("finished",))
         if last is not None:
             say(f"run {last.status.run} of this job has finished; a new one begins")
         name, key = new_run(runs)

@@ -164,12 +164,13 @@ class Curvature:
         A vector is known by its name: what it gave is kept as long as the weights stay.  One name more than there are
         vectors stands for ones, behind them.
         """
+        shift = len(names) > len(moves)
         if self._roots is not None:
-            scaled = weighted(moves[:, self._rows], self._roots, len(names) > len(moves))
+            scaled = weighted(moves[:, self._rows], self._roots, shift)
             return (self._part.T @ scaled.T.astype(self._part.dtype, copy=False)).astype(np.float64, copy=False)
-        if self._small and len(names) == len(moves):  # where weights change every round nothing is kept
+        if self._small and not shift:  # where weights change every round nothing is kept
             return self.features.adjoint((moves * self.w).T)
-        if len(names) > len(moves) and names[-1] not in self._crossed:
+        if shift and names[-1] not in self._crossed:
             self._crossed[names[-1]] = self.features.adjoint(self.w)
         if self._small and len(moves):
             return np.column_stack([self.features.adjoint((moves * self.w).T), self._crossed[names[-1]]])

@@ -88,6 +88,8 @@ def test_programs_predict_what_the_weights_say(trained: Job) -> None:
     run_command(trained, "shop", "predict", "--name", "shop")
     assert [trained.wait(n) for n in ("bank", "shop")] == [0, 0], trained.log("bank")
     assert "AUC" in trained.log("bank")
+    assert "log loss" in trained.log("bank")
+    assert "mean loss" not in trained.log("bank")  # the same number
     page = (max((trained.folder / "runs").iterdir()) / "coordinator" / "report.html").read_text()
     assert "Metrics, training rows" in page
     assert "Metrics, new rows" in page

@@ -29,6 +29,7 @@ from plait.deployment.joint_scores import JointScores, need_replaceable
 from plait.deployment.local_data import load_labels
 from plait.deployment.report.evidence import evidence_on_new_rows
 from plait.deployment.report.page import write_report
+from plait.deployment.report.sections import shown_once
 from plait.deployment.run_folder import RunFolder
 from plait.deployment.score import predict as predict_jointly
 from plait.deployment.score_party import help_score
@@ -158,7 +159,7 @@ def _show_metrics(program: Program, rows: str, scores: JointScores) -> None:
     evidence = evidence_on_new_rows(job, file, program.local_parties(), rows or file.data.score, scores)
     as_trained = read_job(program.job_file)  # where a blind machine trained, `job` says who scores
     write_report(folder, as_trained, file, {**folder.model(), "rounds": folder.history()}, (evidence,))
-    for what, value in found.items():
+    for what, value in shown_once(found).items():
         typer.echo(f"{what:24s} {value:.4f}")
     _say_gaps(scores)
     typer.echo(f"{int(known.sum())} rows; also in {scores.folder / 'metrics.json'} and report.html")

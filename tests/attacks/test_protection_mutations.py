@@ -206,6 +206,13 @@ FAULTS = (
         EARLIER,
     ),
     Fault(
+        "rows that are forgotten",
+        "deployment/earlier_rows.py",
+        'write_atomically(path, names.astype("<u8").tobytes())',
+        "pass",
+        "tests/e2e/test_protection.py::test_a_run_with_one_row_less_than_before_is_refused",
+    ),
+    Fault(
         "gradients of 28 bits to the end beside a loss with kinks",
         "methods/protected/method.py",
         "exact = state.kinked or state.bounds.open or self.judge is not self.task",

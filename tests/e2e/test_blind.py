@@ -22,6 +22,7 @@ from plait.transports.certificates import Folder
 
 from .conftest import Job, JobMaker
 from .test_kills import JOURNAL, kill_at_random
+from .test_protection import cut, with_rows
 
 ROWS = 1200
 NAMES = ("machine", "bank", "shop")
@@ -168,6 +169,20 @@ def test_owners_with_other_rows_refuse_before_anything_is_sent(jobs: JobMaker) -
         job.start(name)
     assert [job.wait(name) != 0 for name in NAMES] == [True] * 3
     assert "both parties must hold the same rows in the same order" in job.log("bank") + job.log("shop")
+
+
+def test_a_blind_run_with_other_rows_than_before_is_refused(jobs: JobMaker) -> None:
+    """The machine would find the row that only one of two runs has, by how scores move, and with it its label."""
+    job = blind(jobs, (f"rows = {ROWS}", f"rows = {ROWS - 100}"))
+    with_rows(job, ROWS, None)
+    cut(job, ROWS - 100)
+    for name in ("machine", "bank"):
+        job.start(name)
+    assert job.wait("bank") != 0
+    assert f"must be {ROWS - 100} or more together: a blind machine and the other party" in job.log("bank")
+    assert "Found 100" in job.log("bank")
+    assert "set trust.accept_other_rows = true in bank.toml" in job.log("bank")
+    assert not list(job.folder.glob("runs/*/bank")), "it has joined no run"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from plait.deployment.earlier_rows import note_rows
+from plait.deployment.job_file import read_job, read_party
+from plait.deployment.local_data import load_labels
 from plait.deployment.message_log import read_log
-from plait.errors import ConfigError
+from plait.errors import ConfigError, PrivacyError, StorageError
 from tests.e2e.conftest import Job, JobMaker
 from tests.e2e.test_kills import JOURNAL, PARTY, check
 
@@ -132,6 +135,60 @@ def test_a_sum_with_one_party_less_than_before_is_refused(jobs: JobMaker) -> Non
         with (job.folder / f"{name}.toml").open("a") as file:  # its last section is [trust]
             file.write("accept_other_sums = true\n")
     run(Job(job.folder, ("bank", "shop", "tele"), "bank", job.programs))
+
+
+def with_rows(job: Job, rows: int, columns: int | None = 4) -> None:
+    """Leave so many rows in every file, and note them as a run does; `columns` as at `note_rows`."""
+    cut(job, rows)
+    spec, file = read_job(job.file), read_party(job.file, "bank")
+    labels = load_labels(spec, file)
+    note_rows(spec, file, labels.ids, labels.values, columns)
+
+
+def cut(job: Job, rows: int) -> None:
+    for name in job.parties:
+        path = job.folder / f"{name}.csv"
+        path.write_text("\n".join(path.read_text().splitlines()[: 1 + rows]) + "\n")
+
+
+def test_a_run_with_one_row_less_than_before_is_refused(jobs: JobMaker) -> None:
+    """D^T y of two runs would differ by that row's label times its columns."""
+    job = jobs(**LABELS)
+    with_rows(job, ROWS)
+    cut(job, ROWS - 1)
+    for name in job.parties:
+        job.start(name)
+    assert [job.wait(name) != 0 for name in job.parties] == [True, True]
+    assert "must be 40 or more together: a party would learn labels of fewer" in job.log("bank")
+    assert "Found 1. Train with the same rows as before" in job.log("bank")
+    assert "Traceback" not in job.log("bank")
+    log = read_log(max(job.folder.glob("runs/*/shop/audit.jsonl")))
+    assert [entry.facts["seq"] for entry in log if entry.facts["what"] == "received"] == [1], "an offer, no gradient"
+    with_rows(job, ROWS - 40)  # 10 rows a column
+    with pytest.raises(PrivacyError, match="Found 5"):
+        with_rows(job, ROWS - 45)
+    with (job.folder / "bank.toml").open("a") as file:  # its last section is [trust]
+        file.write("accept_other_rows = true\n")
+    with_rows(job, ROWS - 45)
+
+
+def test_rows_without_ids_must_be_those_of_before(jobs: JobMaker) -> None:
+    job = jobs(**LABELS)
+    path = job.folder / "bank.toml"
+    path.write_text(path.read_text().replace('id = "id"\n', ""))
+    with_rows(job, ROWS)
+    with_rows(job, ROWS)
+    with pytest.raises(PrivacyError, match="Name the ids"):
+        with_rows(job, ROWS - 40)
+
+
+def test_a_damaged_record_of_rows_is_named(jobs: JobMaker) -> None:
+    job = jobs(**LABELS)
+    with_rows(job, ROWS)
+    (path,) = (job.folder / "counts" / "bank-rows").glob("*-*")
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(StorageError, match="must hold the rows of an earlier run"):
+        with_rows(job, ROWS)
 
 
 @pytest.mark.parametrize("options", [LABELS, SUMS], ids=["labels", "sums"])

@@ -103,6 +103,7 @@ score_training_rows = false      # true: also score rows that it trained on; nev
 record = false                   # true: keep every message in full, for `plait privacy wiretap`
 max_leverage = 0.5               # with protection: the largest leverage of a row; above it its label could be read
 accept_other_sums = false        # with sums: true also joins one that with earlier ones shows a single party's share
+accept_other_rows = false        # with protection: true also starts a run that by its few other rows shows labels
 {accept}
 
 # [privacy]                      # where the job protects this party's features or labels

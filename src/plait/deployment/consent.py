@@ -59,9 +59,9 @@ _SUMS = (
     "once {name}'s columns, encrypted under a key that {name} keeps"
 )
 _BLIND = (
-    "this run hides labels and scores (experimental, see docs/protection.md): {machine} sees them under random signs, "
-    "in a random order that it does not know, and learns how well the model fits. {other} learns D^T g of its own "
-    "columns. All of this holds only while whoever runs {machine} tells neither party what it sees"
+    "this run hides whose labels and scores they are (experimental, see docs/protection.md): {machine} sees them under "
+    "random signs, which it can mostly find out, in a random order that it does not know. {other} learns D^T g of its "
+    "own columns. All of this holds only while whoever runs {machine} tells neither party what it sees"
 )
 _READS = (
     ". Few rounds do not protect 0/1 columns: who knows 60 of the rows can read most others after four rounds. Three "

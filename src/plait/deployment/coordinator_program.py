@@ -19,6 +19,7 @@ from plait.deployment.all_parties import AllParties
 from plait.deployment.consent import check_consent
 from plait.deployment.coordinator_opening import open_run
 from plait.deployment.disclosure import SHOWN, SHOWS, coordinator_after, coordinator_before
+from plait.deployment.earlier_rows import note_rows
 from plait.deployment.endpoints import Listen
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.journal import Journal, NoJournal, disk_plan, window
@@ -168,7 +169,7 @@ class _Run:
                 seconds,
                 receipts,
                 secret,
-                encrypted=self._say_what_is_shown,
+                encrypted=self._show,
             )
             transport.settle()
             return done
@@ -182,8 +183,12 @@ class _Run:
         finally:
             journal.close()
 
-    def _say_what_is_shown(self, columns: Mapping[str, int]) -> None:
+    def _show(self, columns: Mapping[str, int]) -> None:
+        """Check and say what the parties of a protected run will learn; nothing is encrypted for them before."""
         self.columns = dict(columns)
+        if self.lasting and self.job.blind is None:  # beside a blind machine the label party is a party
+            most = max(count for name, count in columns.items() if name != self.job.label_party)
+            note_rows(self.job, self.file, self.labels.ids, self.labels.values, most)
         for line in coordinator_before(self.job, self.columns, len(self.labels.ids)):
             self.audit.note(SHOWS, line=line)
             self.progress.say(line)

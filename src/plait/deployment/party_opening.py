@@ -4,6 +4,7 @@ from plait._names import check_run
 from plait.data import transformers
 from plait.data.parts import equal_weights
 from plait.data.texts import keyed_digest
+from plait.deployment.earlier_rows import note_rows
 from plait.deployment.earlier_sums import join_sum
 from plait.deployment.job_file import Job, PartyFile
 from plait.deployment.law import Tally
@@ -48,13 +49,16 @@ def open_party(
         raise InputError(
             f"the job says blind.rows = {job.blind.rows}. Found {len(rows.ids)} rows. Correct one of them."
         )
+    labels = load_labels(job, file).values if job.blind is not None and file.name == job.label_party else None
+    if lasting and labels is not None:
+        note_rows(job, file, rows.ids, labels, None)
     party = assemble_party(
         spec,
         file.name,
         Features(rows.matrix),
         equal,
         keys=lambda: party_keys(folder, job, security, masks, "" if job.blind is None else ids),
-        labels=load_labels(job, file).values if job.blind is not None and file.name == job.label_party else None,
+        labels=labels,
         workspace=room_of(job, file).workspace(len(rows.ids)),
     )
     tally = Tally(file) if lasting else None

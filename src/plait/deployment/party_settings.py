@@ -168,6 +168,9 @@ class TrustOptions:
         Start runs in which the label party learns this party's score of every row.
     accept_other_sums : bool, default=False
         Take part in a sum that together with earlier ones on these data shows the share of a single party.
+    accept_other_rows : bool, default=False
+        Start a protected run whose rows differ from those of earlier ones by so few that other parties learn their
+        labels from the difference (label party).
     """
 
     min_columns: int = 2
@@ -184,6 +187,7 @@ class TrustOptions:
     accept_labels_shown: bool = False
     accept_scores_shown: bool = False
     accept_other_sums: bool = False
+    accept_other_rows: bool = False
 
     def __post_init__(self) -> None:
         for name in _COUNTS:

@@ -7,9 +7,9 @@ disguised vectors s_i v_pi(i).  A loss that depends on y z alone (logistic, hing
     machine sees   s * y_pi,  s * (z_A + z_B)_pi       and returns   s * g_pi
 
 Disguised labels of {-1, 1} are fair coins.  The scores are added up under pairwise masks, so that the machine sees
-their sum only.  It does learn y z of every row, without knowing which row it is: so the loss, and how well the model
-fits.  The disguise stays the same for a run, so it also learns how each disguised score moves.  A machine that colludes
-with one owner undoes all of this.
+their sum only.  It does learn y z of every row, without knowing which row it is, and how each moves through a run.
+Where most scores have one sign, some combination of a few rounds has one in all rows: then the signs are known, and the
+order alone hides whose label it is.  A machine that colludes with one owner undoes all of this.
 """
 
 from dataclasses import dataclass

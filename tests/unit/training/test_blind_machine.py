@@ -122,6 +122,15 @@ def agreement(seen: np.ndarray, truth: np.ndarray) -> float:
     return float(scipy.stats.binomtest(int((np.sign(seen) == np.sign(truth))[some].sum()), int(some.sum())).pvalue)
 
 
+def images(machine: Machine) -> list[np.ndarray]:
+    """The sums of both parties' disguised scores (N,), one a round, that the machine reads."""
+    return [
+        from_fixed(total([share.vector[:ROWS] for share in shares.values() if share.vector is not None]))  # type: ignore[misc]
+        for shares in machine.received[2:]
+        if all(share.vector is not None and share.vector.size > ROWS for share in shares.values())
+    ]
+
+
 def test_nothing_that_the_machine_sees_tells_the_label_or_the_score_of_a_row() -> None:
     x, _, _ = data(8, seed=3)
     y = np.where(np.arange(ROWS) < 300, 1.0, -1.0)  # 15 % positive, in the first rows
@@ -136,13 +145,8 @@ def test_nothing_that_the_machine_sees_tells_the_label_or_the_score_of_a_row() -
     assert agreement(labels, y) > 1e-6
     assert agreement(y[::-1], y) < 1e-6, "the check finds an order that is not hidden well"
     z = np.hstack(list(halves(x).values())) @ np.concatenate(list(trained.model.weights.values()))
-    images = [
-        from_fixed(total([share.vector[:ROWS] for share in shares.values() if share.vector is not None]))  # type: ignore[misc]
-        for shares in machine.received[2:]
-        if all(share.vector is not None and share.vector.size > ROWS for share in shares.values())
-    ]
-    assert len(images) >= 3
-    for image in images:
+    assert len(images(machine)) >= 3
+    for image in images(machine):
         assert scipy.stats.pearsonr(image, z).pvalue > 1e-6
         assert scipy.stats.pearsonr(np.abs(image), np.abs(z)).pvalue > 1e-6, "nor by its size"
         assert agreement(image, y) > 1e-6
@@ -151,6 +155,37 @@ def test_nothing_that_the_machine_sees_tells_the_label_or_the_score_of_a_row() -
             assert words is not None
             bits = np.unpackbits(np.ascontiguousarray(words[:ROWS]).view(np.uint8))
             assert scipy.stats.binomtest(int(bits.sum()), bits.size).pvalue > 1e-5, f"{name}'s share is masked"
+
+
+def unflipped(sums: np.ndarray) -> np.ndarray:
+    """The signs (N,), up to all at once, of the combination of sums (N, T) that has the most one sign in all rows."""
+    away = sums / np.sqrt(np.mean(sums**2, axis=0))
+    found = []
+    for w in np.eye(away.shape[1]):
+        for _ in range(100):  # the mean over what the spread leaves of it, with the signs that this gives, and again
+            mean = (away * np.sign(away @ w)[:, None]).mean(axis=0)
+            w = np.linalg.solve(away.T @ away / len(away) - np.outer(mean, mean) + 1e-9 * np.eye(len(w)), mean)
+        size = np.abs(away @ w)
+        found.append((size.mean() / size.std(), np.sign(away @ w)))
+    return max(found, key=lambda each: each[0])[1]
+
+
+def test_where_most_scores_have_one_sign_the_machine_finds_the_signs_but_not_the_order() -> None:
+    """What docs/protection.md says: of a blind machine's two disguises the order alone holds."""
+    x, _, _ = data(8, seed=3)
+    y = np.where(np.arange(ROWS) < 300, 1.0, -1.0)  # 15 % positive, in the first rows
+    x[:300] += 0.5
+    machine = Machine()
+    session(x, y, machine).train()
+    answer = machine.received[1]["bank"].vector
+    assert answer is not None
+    labels = np.frombuffer(from_words(answer, 2)[1], dtype="<f8")
+    sums = np.column_stack([each / np.abs(each).max() for each in images(machine)[:5]])
+    signs = unflipped(sums)
+    positive = max((signs == labels).sum(), (signs == -labels).sum())
+    assert abs(positive - (ROWS - 300)) <= 20, "it counts the labels"
+    both = [[int(((labels * signs == a) & (y == b)).sum()) for a in (-1, 1)] for b in (-1, 1)]
+    assert scipy.stats.fisher_exact(both).pvalue > 1e-6, "and does not know whose they are"
 
 
 class Swapping(Machine):

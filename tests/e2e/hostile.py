@@ -17,7 +17,7 @@ from plait.transports import handshake
 from plait.transports.certificates import Folder
 from plait.transports.frames import MAX_FRAME_BYTES, Assembler, Kind, frames, pack_parcel, unpack, unpack_parcel
 from plait.transports.grpc_options import CONVERSE, SERVICE
-from plait.transports.handshake import PROTOCOL, Finished, Hello, Ready, Welcome
+from plait.transports.handshake import PROTOCOL, Finished, Hello, Proof, Prove, Ready, Welcome, proven
 from plait.transports.tls import Identity
 
 from .conftest import Job
@@ -81,7 +81,14 @@ def coordinator(
 
         def play() -> None:
             try:
-                assert isinstance(talk.hear(), Hello)
+                hello = talk.hear()
+                assert isinstance(hello, Hello)
+                if read_job(job.file).fingerprints:  # this coordinator has the key of its certificate
+                    asked = talk.hear()
+                    assert isinstance(asked, Prove)
+                    own = _identity(job, job.label)
+                    signature = own.sign(proven(asked.nonce, hello.party, hello.job))
+                    talk.say(handshake.encode(Proof(own.certificate.decode(), signature)))
                 talk.say(raw_welcome or handshake.encode(Welcome(run, KEY, phase)))
                 if isinstance(talk.hear(), Ready):
                     script(talk)

@@ -25,8 +25,9 @@ _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 where there are as many columns as rows, Newton steps alone stall.  In every other step steepest descent, the
 Newton step of a party that leaves all curvature to the others, then has the weight of the third number."""
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
-_STALE = 0.3
-"""By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew."""
+_STALE, _STALE_SMALL = 0.3, 0.1
+"""By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew.  The
+second number is for small tables, where that is cheap: no run takes a round more."""
 
 
 class Aim:
@@ -95,10 +96,10 @@ class Aim:
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
         """H at curvatures w (N,) and ridge h (d,), factorised again once either has changed enough to matter."""
         f = self.block.features
-        cheap = f.rows * f.columns**2 <= SMALL
-        if state.factored is None or cheap or _changed(state.factored[0], w) > _STALE:
+        stale = _STALE_SMALL if f.rows * f.columns**2 <= SMALL else _STALE
+        if state.factored is None or _changed(state.factored[0], w) > stale:
             state = replace(state, factored=(self.block.workspace.kept(w), h))
-        elif _changed(state.factored[1], h) > _STALE:
+        elif _changed(state.factored[1], h) > stale:
             state = replace(state, factored=(state.factored[0], h))
         return state, self.factor(state)
 

@@ -168,7 +168,7 @@ class Curvature:
         if self._roots is not None:
             scaled = weighted(moves[:, self._rows], self._roots, shift)
             return (self._part.T @ scaled.T.astype(self._part.dtype, copy=False)).astype(np.float64, copy=False)
-        if self._small and not shift:  # where weights change every round nothing is kept
+        if self._small and not shift:  # where weights change in most rounds nothing is kept
             return self.features.adjoint((moves * self.w).T)
         if shift and names[-1] not in self._crossed:
             self._crossed[names[-1]] = self.features.adjoint(self.w)

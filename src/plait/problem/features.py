@@ -146,16 +146,20 @@ class Features:
         if not (self.sparse and self._whole and self.matrix.nnz and self.matrix.has_canonical_format):
             return None
         each = np.diff(self.matrix.indptr).astype(np.int64)
-        count = int(each @ (each + 1)) // 2
+        pairs = each * (each + 1) // 2
+        count = int(pairs.sum())
         if count > _MOST_PAIRS or self.columns > _MOST_PAIRED or not row_blocks.few_pairs(self.matrix):
             return None
-        column = self.matrix.indices.astype(np.int32)
-        after = np.repeat(self.matrix.indptr[1:], each) - np.arange(column.size)  # from a non-zero to its row's end
-        first = np.repeat(np.arange(column.size), after)
-        second = first + np.arange(count) - np.repeat(np.cumsum(after) - after, after)
-        ends = np.concatenate([[0], np.cumsum(each * (each + 1) // 2)])
-        shape = (self.rows, self.columns**2)
-        return sp.csr_matrix((np.ones(count), column[first] * self.columns + column[second], ends), shape=shape).T
+        column = self.matrix.indices.astype(np.int32, copy=False)
+        first = np.arange(column.size)
+        after = np.repeat(self.matrix.indptr[1:], each) - first  # how many pairs a non-zero is the first of
+        begins = np.cumsum(after) - after
+        second = np.repeat(first - begins, after)
+        second += np.arange(count)
+        codes = column[second]
+        codes += np.repeat(column * self.columns, after)
+        ends = np.concatenate([[0], np.cumsum(pairs)])
+        return sp.csr_matrix((np.ones(count), codes, ends), shape=(self.rows, self.columns**2)).T
 
     def scaled_rows(self, rows: npt.NDArray[np.intp], factors: Array, dtype: npt.DTypeLike) -> Array:
         """diag(factors) D_r for some rows r, dense."""

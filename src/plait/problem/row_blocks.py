@@ -204,10 +204,8 @@ def column_squares(blocks: Blocks, vectors: Sequence[Array]) -> Array:
     for rows, block in blocks:
         w = vectors[0][rows] if vectors else None
         if sp.issparse(block):
-            squares = np.square(block.data)
-            if w is not None:
-                squares *= np.repeat(w, np.diff(block.indptr))
-            total = total + np.bincount(block.indices, squares, block.shape[1])
+            squares = type(block)((np.square(block.data), block.indices, block.indptr), shape=block.shape)
+            total = total + squares.T @ (np.ones(block.shape[0]) if w is None else w)
         else:
             total = total + dense_column_squares(block, w)
     return np.asarray(total)

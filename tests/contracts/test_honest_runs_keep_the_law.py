@@ -96,6 +96,11 @@ def test_l1_runs_that_end_in_the_middle_of_a_round(alpha: float, precision: str)
     assert train(plait.Logistic(), [plait.L1(alpha)] * 3, plait.Subspace(), precision)
 
 
+@pytest.mark.parametrize("penalty", [plait.L2(1e-3), plait.L1(1e-2)], ids=str)
+def test_runs_in_int16_that_go_on_in_float32(penalty: Penalty) -> None:
+    assert train(plait.Hinge(), [penalty] * 3, plait.Augmented(), "int16")
+
+
 @pytest.mark.parametrize(
     "penalties",
     [

@@ -132,7 +132,8 @@ class RunOptions:
     threads : int, default=1
         BLAS threads per process; the same everywhere, so that the numbers repeat.
     precision : str, default="float64"
-        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter, as long
+        as that gains something: then in "float32".
     """
 
     threads: int = 1

@@ -61,7 +61,8 @@ class VerticalRegression(RegressorMixin, Vertical):  # type: ignore[misc]
     privacy : mechanism, list or dict of mechanisms, or Policy, default=None
         As in `plait.fit`; `guarantee_` says in words what is protected.
     precision : str, default="float64"
-        How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.
+        How numbers are sent: "float64", "float32" in half the bytes, or "int16" in a quarter, as long as that gains
+        something: then in "float32".
     protection : str or Protection, default="plain"
         As in `plait.fit`: "labels", "sums" or "blind" trains the model as a protected run does, for study.
 

@@ -104,6 +104,8 @@ class Measured:
     """By how much the objective may still fall, relative: proved by a lower bound; nan where there is none."""
     estimate: float = np.nan
     """The same as far as can be told where nothing is proved."""
+    paused: bool = False
+    """Whether rounds gain nothing more in steps of int16: a measurement, and a finer format, may show the way on."""
 
 
 class PartySide(ABC):

@@ -61,7 +61,8 @@ class Coordinator:
             if same not in done:
                 done[same] = line.say(request, self.task.workspace)
             after, sent = done[same]
-            self._lines[name] = replace(line, said=after.said)
+            line = replace(line, said=after.said)
+            self._lines[name] = line.finer() if request.closing else line
             said[name] = replace(request, vector=sent.vector, step=sent.step, change=sent.change)
             if sent.vector is not None and sent.vector is not request.vector:
                 arrives = after.read(sent, self.task.workspace)

@@ -91,8 +91,8 @@ def fit(
     trace : callable, default=None
         Called after every round with its number and a dict of all parties' weights, which only a simulation can see.
     precision : str, default="float64"
-        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter.  The
-        weights become as exact as the tolerance asks.
+        How the numbers of a vector are sent: "float64", "float32" in half the bytes, or "int16" in a quarter, as long
+        as that gains something: then "float32", too.  The weights become as exact as the tolerance asks.
     protection : str or Protection, default="plain"
         "labels": parties learn D_m^T g and never g, so not the labels.  "sums": also the coordinator learns only sums
         over the parties.  "blind": two parties, the first with the labels, and a third machine that sees both under

@@ -58,6 +58,8 @@ class Party:
         del share, heard  # they hold long vectors
         if rounded:
             state = self._side.arrived(state, line.read(said, workspace))
+        if broadcast.closing:
+            line = line.finer()
         if self.shield is not None:
             said = self.shield.mask(standing.agreed, said, standing.exchanges)
         return Standing(state, line, standing.agreed, standing.exchanges + 1), said

@@ -2,7 +2,8 @@
 
     float64   8 bytes a number
     float32   4 bytes
-    int16     2 bytes: whole multiples of a step, 1/32767 of the largest number, which travels along
+    int16     2 bytes: whole multiples of a step, 1/32767 of the largest number, which travels along; 4 bytes, as
+              float32, once the run has been closed and goes on: its rounds gained nothing more in 2
 
 On a line of int16 a vector is sent as the change since the one before, where that is smaller.  The change is to what
 the other end holds, not to what was meant: what rounding left out of one vector goes with the next, and as a run
@@ -46,6 +47,10 @@ class Line:
     heard: Array | None = None
     said: Array | None = None
 
+    def finer(self) -> "Line":
+        """This end once the run has been closed: what rounding in steps left has to be found in float32."""
+        return Line("float32", self.heard) if self.precision == "int16" else self
+
     def say(self, message: M, workspace: Workspace = IN_MEMORY) -> tuple["Line", M]:
         """This end after the message has left, and the message as it is sent."""
         if message.vector is None or self.precision == "float64":
@@ -69,7 +74,8 @@ class Line:
             read = replace(
                 read, step=_size(vector) * float(np.finfo(np.float32).eps)
             )  # the largest number's last digit
-        return (replace(self, heard=vector) if self.precision == "int16" else self), read
+        # An answer in steps may still come after the request that closes a run.
+        return replace(self, heard=vector if self.precision == "int16" else None), read
 
 
 def _shortened(message: M, before: Array | None) -> M:

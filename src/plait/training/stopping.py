@@ -97,6 +97,8 @@ class Stopping:
             if m.gap < 1:  # a larger one says nothing
                 text += f": proved is {m.gap:.0e}"
             return Reason(text, converged=True, by_gap=True)
+        if m.paused:
+            return Reason("rounds gain nothing more in short numbers, not certified", converged=True, by_gap=True)
         if np.isnan(m.gap) and np.maximum(m.primal, m.dual) <= self.tol:
             return Reason(f"both residuals at most {self.tol:g}, not certified", converged=True)
         return None

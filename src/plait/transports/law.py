@@ -28,7 +28,11 @@ ANSWERS = (*PARCELS, "agreed", "declined")
 BY_ID = ("serve", "predict")
 """The purposes for which a coordinator may ask for scores by id."""
 
-TYPES = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32), "int16": np.dtype(np.int16)}
+TYPES = {
+    "float64": (np.dtype(np.float64),),
+    "float32": (np.dtype(np.float32),),
+    "int16": (np.dtype(np.int16), np.dtype(np.float32)),  # a run that goes on where steps gain no more
+}
 """Every number format, and the type of a vector that is sent in it."""
 WORDS = np.dtype(np.uint64)
 """The type of a vector that is encrypted or masked."""
@@ -247,7 +251,7 @@ def need_form(message: Message, form: Form, precision: str, who: str) -> None:
     if scalars.size > MOST_SCALARS or (form.scalars is not None and scalars.size not in form.scalars):
         allowed = f"at most {MOST_SCALARS}" if form.scalars is None else _listed(form.scalars)
         raise ProtocolError(f"{who} must have {allowed} scalars. Found {scalars.size}.")
-    if vector is not None and not words and vector.dtype != TYPES[precision]:
+    if vector is not None and not words and vector.dtype not in TYPES[precision]:
         raise ProtocolError(f"{who} must come in {precision}, as the job says. Found {vector.dtype}.")
     if vector is not None and vector.size and not words:
         size = max(float(vector.max()), -float(vector.min())) * (1.0 if message.step is None else message.step)

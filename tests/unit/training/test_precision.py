@@ -1,7 +1,6 @@
 """Vectors in shorter numbers: half or a quarter of the bytes, as many rounds, and the same optimum."""
 
 import dataclasses
-import warnings
 
 import numpy as np
 import pytest
@@ -73,15 +72,13 @@ def test_rounding_is_never_taken_for_a_way_down(case: str) -> None:
     penalty = plait.L1(1e-2) if case == "huber" else plait.L2(1e-3)
     reached = {}
     for precision in ("float64", "int16"):
-        with warnings.catch_warnings():
-            # A short gradient proves less than is reached.
-            warnings.simplefilter("ignore" if precision == "int16" else "error", plait.ConvergenceWarning)
-            fit = plait.fit(parts, y, loss=loss, penalty=penalty, fit_intercept=True, precision=precision)
+        fit = plait.fit(parts, y, loss=loss, penalty=penalty, fit_intercept=True, precision=precision)
+        assert fit.converged
+        assert fit.certified or not loss.convex
         scores = sum(p @ w for p, w in zip(parts, fit.weights, strict=True)) + fit.intercept
         reached[precision] = float(np.mean(loss.value(scores, loss.labels(y)))) + sum(map(penalty.value, fit.weights))
         assert fit.objective == pytest.approx(reached[precision], rel=1e-6 if case == "hinge" else 2e-7)
-        # A short run goes on where its last measurement contradicts its end, and with kinks that is the rule.
-        assert fit.rounds <= (16 if precision == "float64" else 40 if case == "hinge" else 30)
+        assert fit.rounds <= (16 if precision == "float64" else 30)
     assert reached["int16"] == pytest.approx(reached["float64"], rel=1e-6)
 
 
@@ -131,6 +128,24 @@ def test_numbers_cross_the_wire_as_they_were_rounded() -> None:
                 if precision == "int16":
                     np.testing.assert_array_equal(there.heard, here.said)
             assert sent.change == (precision == "int16")
+
+
+def test_a_run_that_goes_on_after_its_end_does_so_in_single_precision() -> None:
+    """The answer to the request that closes it still comes in steps, as a change to the vector before."""
+    rng = np.random.default_rng(9)
+    vectors = rng.standard_normal(100) + 1e-3 * rng.standard_normal((3, 100))
+    here = there = Line("int16")
+    for k, vector in enumerate(vectors):
+        here, sent = here.say(Share(k, vector))
+        if k == 1:
+            here, there = here.finer(), there.finer()  # the coordinator's end turns before it hears the answer
+        there, read = there.hear(sent)
+        assert sent.vector is not None
+        assert sent.vector.dtype == (np.int16 if k < 2 else np.float32)
+        assert sent.change == (k == 1)
+        np.testing.assert_allclose(read.vector, vector, rtol=1e-6, atol=2e-4 if k < 2 else 1e-9)
+    assert (here.said, there.heard) == (None, None), "changes come no more"
+    assert Line("float64").finer() == Line("float64")
 
 
 def test_what_rounding_leaves_out_is_sent_later() -> None:

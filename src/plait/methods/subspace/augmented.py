@@ -31,11 +31,11 @@ _GROWTH, _MOST_GROWTH = 3.0, 1e4  # times rho, whenever the envelope moves; time
 _MOST_CROWDED = 243.0
 """The same where there are as many columns as rows: many parties can then move every score, and the minimum of a
 steeper envelope takes them hundreds of rounds."""
-_GROWTH_ROUNDED = 8.0  # times rho in short numbers: every round adds rounding, so that fewer are better
 _INNER, _NO_MORE = 0.05, 3e-3
 """Of the gap that the envelope leaves: after a round that gains less the envelope moves.  The first number holds where
 a dual point proves that the envelope is minimised well enough, the second where none does."""
 _NO_GAP = 1e-7  # of the objective: where the envelope leaves no more, only rounding keeps the proof away
+_IDLE = 1e-8  # of the objective: where vectors are rounded, a round that gains less leads nowhere
 _EASED = 0.1  # times rho, then: slopes are rho times scores, and so is their rounding
 _PROVED = 5.0  # times that gap: a dual point that proves so much shows that the envelope is minimised well enough
 
@@ -139,14 +139,15 @@ class AugmentedCoordinator(CoordinatorSide):
         if inner.spans is not None:
             return after, complete
         after = self._measured(after, inner.measured)
-        fell = inner.bounds.falls[-1]
         # The least of the envelope and the penalties, less this, bounds the optimum from below.
         lower = inner.measured.objective - state.rho / 2 * self._shifted(state.u)
         left = after.measured.objective - lower
         # Moved too early, the envelope becomes ever steeper around a point that is not its minimum.
         proved = state.measured.objective - inner.bounds.supposed <= _PROVED * left
         # The slopes of short numbers prove little.
-        settled = fell <= (_INNER if proved or inner.coarse else _NO_MORE) * left
+        enough = (_INNER if proved or inner.coarse else _NO_MORE) * left
+        idle = _IDLE * abs(state.measured.objective) if inner.rounded else 0.0
+        settled = inner.gained <= max(enough, idle)
         return (self._moved(after, left) if settled else after), complete
 
     def _shifted(self, u: Array) -> float:
@@ -166,9 +167,7 @@ class AugmentedCoordinator(CoordinatorSide):
         """
         task, z = self.task, state.inner.z
         old = Envelope(task.loss, state.rho, state.u)
-        growth = _GROWTH_ROUNDED if state.inner.coarse else _GROWTH
-        if left <= _NO_GAP * abs(state.measured.objective) and not state.inner.coarse:
-            growth = _EASED
+        growth = _EASED if left <= _NO_GAP * abs(state.measured.objective) else _GROWTH
         most = _MOST_CROWDED if state.inner.width >= task.rows else _MOST_GROWTH
         rho = float(np.clip(growth * state.rho, self.first_rho, most * self.first_rho))
 
@@ -185,7 +184,8 @@ class AugmentedCoordinator(CoordinatorSide):
 
         change = sum(by_parts(rise, z.size))
         measured = replace(state.inner.measured, objective=state.inner.measured.objective + change)
-        return replace(state, inner=replace(state.inner, measured=measured), u=u, rho=rho)
+        confirmed = state.inner.confirmed + change
+        return replace(state, inner=replace(state.inner, measured=measured, confirmed=confirmed), u=u, rho=rho)
 
     def closed(self, state: AugmentedState, shares: Mapping[str, Share]) -> Measured:
         corrected = replace(state, inner=self._of(state).reopened(state.inner, shares))

@@ -27,15 +27,8 @@ _ROUNDED_OFF = 2 * float(np.finfo(np.float64).eps)  # of a slope times its label
 _STUCK, _WAIT = 1e-12, 5
 """Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
 Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
+_PAUSE, _LITTLE = 2, 2e-7  # rounds, and of the objective: what they gain where steps of int16 hide the way on
 _LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
-
-
-@dataclass(frozen=True)
-class Patience:
-    """When a run in short numbers is closed and measured: after so many rounds of which none gains more, relative."""
-
-    rounds: int
-    gain: float
 
 
 @dataclass(frozen=True)
@@ -83,29 +76,21 @@ class Bounds:
         """By how much the objective can still fall at most, relative: proved."""
         return max(objective - self.lower, 0.0) / self.scale(objective)
 
-    def estimate(self, objective: float, hoped: float, convex: bool, rounded: Patience | None = None) -> float:
+    def paused(self, objective: float, hidden: float) -> bool:
+        """Whether rounds in steps of int16 gain nothing more, or less than what their rounding hides."""
+        recent = self.falls[-_PAUSE:]
+        return len(recent) == _PAUSE and max(recent) <= max(_LITTLE * self.scale(objective), hidden)
+
+    def estimate(self, objective: float, hoped: float, convex: bool) -> float:
         """An estimate of that gap where nothing can be proved; nan where a proof can still be expected.
 
         It supposes that no weight of the optimum is much larger than the largest found.  It is at least what the best
-        of the last rounds gained.  rounded: when a run in short numbers ends.
+        of the last rounds gained.
         """
         scale = self.scale(objective)
-        if rounded is not None:
-            recent = self.falls[-rounded.rounds :]
-            if len(recent) == rounded.rounds and max(recent) <= rounded.gain * scale:
-                return max(*recent, 0.0) / scale
         stuck = len(self.falls) == _WAIT and max(self.falls) <= _STUCK * scale
         if convex and not self.open and not stuck:
             return np.nan
         gained = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
         left = min(objective - self.supposed if convex else hoped, hoped if stuck else np.inf)
         return max(left, gained, 0.0) / scale
-
-    def measured_rounded(self, objective: float, hidden: float) -> float:
-        """The same for the last measurement of a kinked loss in short numbers: rounding hides more there.
-
-        It is the largest change of the last rounds, up or down, or what the measurement brought to light; relative.
-        Infinite where there were too few rounds.
-        """
-        changed = max(map(abs, self.falls)) if len(self.falls) >= _LOOK_BACK else np.inf
-        return max(changed, hidden) / self.scale(objective)

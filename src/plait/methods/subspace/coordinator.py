@@ -223,7 +223,8 @@ class SubspaceCoordinator(CoordinatorSide):
         products, row = step_products(state, spans.spans, best.coefficients)
         shares = self._added(state.shares, moves)
         # In short numbers the coordinator believes in falls that are rounding: there those that parties confirm count.
-        fell = state.confirmed - before.objective if state.coarse else before.objective - best.value
+        gained = spans.origin - best.value
+        fell = state.confirmed - before.objective if state.coarse else gained
         poor = state.poor + 1 if spans.poor else 0
         return replace(
             state,
@@ -246,6 +247,7 @@ class SubspaceCoordinator(CoordinatorSide):
             poor=poor,
             gram_row=row,
             bounds=state.bounds.fallen(fell),
+            gained=gained,
             confirmed=before.objective,
             told=None,
             spans=None,
@@ -276,13 +278,7 @@ class SubspaceCoordinator(CoordinatorSide):
     def closed(self, state: SubspaceState, shares: Mapping[str, Share]) -> Measured:
         said = {name: Description.unpack(s.scalars, 0) for name, s in shares.items()}
         corrected = replace(self._corrected(state, shares), bounds=self._bounded(state, said))
-        final = completed(self.task, self.judge, corrected, self._at(corrected.z), said)
-        if not state.coarse or (self.judge is self.task and state.remeasured):
-            return final
-        if self.judge is self.task:  # rounds may gain again, now that what rounding had added up is gone
-            return replace(final, estimate=np.inf)
-        hidden = abs(self.judge.mean_loss(corrected.z) - self.judge.mean_loss(state.z))
-        return replace(final, estimate=state.bounds.measured_rounded(final.objective, hidden))
+        return replace(completed(self.task, self.judge, corrected, self._at(corrected.z), said), paused=False)
 
     def reopened(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         state = self._corrected(state, shares)
@@ -290,7 +286,7 @@ class SubspaceCoordinator(CoordinatorSide):
         # What rounding hid is known now: only rounds after this show whether the run has arrived.
         bounds = replace(state.bounds, falls=()) if state.coarse else state.bounds
         state = replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0))
-        return replace(state, bounds=bounds, remeasured=True)
+        return replace(state, bounds=bounds, coarse=False)
 
     def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         """With what the parties found missing in the coordinator's scores."""

@@ -46,12 +46,12 @@ class SubspaceState:
     memory: int = 0
     gram_row: Array = field(default_factory=lambda: np.empty(0))
     bounds: Bounds = field(default_factory=Bounds)
+    gained: float = np.inf
+    """By how much the last step has lowered the objective, as the coordinator believes."""
     confirmed: float = np.inf
     """The objective one round ago, as the parties confirmed it."""
     coarse: bool = False
     """Whether vectors travel in steps that show in the objective."""
-    remeasured: bool = False
-    """Whether the run went on after a last measurement, which took away what rounding had added up."""
     told: Array | None = None
     """The gradient (N,) as parties received it, where it was rounded on its way."""
     rounded: bool = False

@@ -7,14 +7,10 @@ import numpy as np
 from plait._replace import replace
 from plait._types import Array
 from plait.methods.base import Measured, Task
-from plait.methods.subspace.bounds import Bounds, Patience
+from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.coordinator_state import SubspaceState
 from plait.methods.subspace.messages import Description
 from plait.methods.subspace.point import Point
-
-_UNMEASURED, _MEASURED, _KINKED = Patience(2, 2e-7), Patience(5, 2e-7), Patience(3, 1e-6)
-"""Before the first measurement of a run in short numbers, which takes away what rounding has added up; after it, when
-rounds without gain show that the run has arrived; and with a kinked loss, where every round adds rounding."""
 
 
 def bounded(judge: Task, state: SubspaceState, g: Array, said: Mapping[str, Description]) -> Bounds:
@@ -41,13 +37,8 @@ def completed(task: Task, judge: Task, state: SubspaceState, here: Point, said: 
     if judge is not task:
         judged += judge.mean_loss(state.z) - here.value
     gap = bounds.gap(judged)
-    estimate = bounds.estimate(judged, hoped, task.loss.convex, _patience(judge is not task, state))
+    estimate = np.inf if state.coarse else bounds.estimate(judged, hoped, task.loss.convex)
+    paused = state.coarse and bounds.paused(judged, abs(objective - believed))
     lyapunov = sum(r.stationarity for r in reports)
-    return replace(state.measured, objective=objective, lyapunov=lyapunov, gap=gap, estimate=estimate, dual=gap)
-
-
-def _patience(kinked: bool, state: SubspaceState) -> Patience | None:
-    """None where numbers are long."""
-    if not state.coarse:
-        return None
-    return _KINKED if kinked else _MEASURED if state.remeasured else _UNMEASURED
+    before = replace(state.measured, objective=objective, lyapunov=lyapunov, paused=paused)
+    return replace(before, gap=gap, estimate=estimate, dual=gap)

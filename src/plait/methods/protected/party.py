@@ -18,17 +18,17 @@ from plait._types import Array
 from plait.errors import ProtocolError
 from plait.messages import Broadcast
 from plait.methods.base import Block
+from plait.methods.protected.calibration import calibrated
 from plait.methods.protected.outlook import Outlook, moves_kept
-from plait.methods.protected.sight import HiddenGradient, spread
-from plait.methods.subspace.aim import Aim
+from plait.methods.protected.sight import HiddenGradient
+from plait.methods.subspace.aim import STALE, Aim, changed
 from plait.methods.subspace.curvature import Curvature
 from plait.methods.subspace.direction import Others
 from plait.methods.subspace.messages import DIRECTION, StepProposal
 from plait.methods.subspace.party import SubspaceParty
 from plait.methods.subspace.party_state import SubspacePartyState, grown
 
-_CORRECTIONS = 2  # of the guessed scores in a round: Newton steps with the last curvature, more change nothing
-_UNSEEN = 0.1  # of a move's square: what the own columns never see of it, as the curvature is but a guess
+_UNSEEN = 0.2  # of a move's square: what the own columns never see of it, as the curvature is but a guess
 
 
 class ProtectedParty(SubspaceParty):
@@ -54,12 +54,23 @@ class GuessingAim(Aim):
         self.hidden = HiddenGradient(block, centred, weighted)
         super().__init__(block, self.hidden)
         self.others_kept = min(self.others_kept, moves_kept(block.features.rows))
+        self._last_bent: tuple[Array, Array, Array] | None = None
 
     def weights(self, state: SubspacePartyState, orders: StepProposal, g: Array) -> Array:
         if not state.glimpse.scores.size:
             return super().weights(state, orders, g)
-        away = self.hidden.away(self.block.features.forward(state.glimpse.scores))
-        return self.hidden.doubted(Outlook.unpack(orders.outlook), away, orders.stiffness)
+        return self._bent(orders, state.glimpse.scores)
+
+    def _bent(self, orders: StepProposal, scores: Array) -> Array:
+        """The loss's curvature (N,) at such a guess (d,) of the scores; the last one is remembered."""
+        if self._last_bent is not None:
+            of, outlook, bent = self._last_bent
+            if of is scores and np.array_equal(outlook, orders.outlook):
+                return bent
+        away = self.hidden.away(self.block.features.forward(scores))
+        bent = self.hidden.doubted(Outlook.unpack(orders.outlook), away, orders.stiffness)
+        self._last_bent = (scores, orders.outlook, bent)
+        return bent
 
     def watched(
         self, state: SubspacePartyState, orders: StepProposal, g: Array | None, own: Array
@@ -68,14 +79,23 @@ class GuessingAim(Aim):
         assert state.last is not None
         if g is None or not inverse.shown:  # nothing but a diagonal is known of how the columns overlap
             return self._noted(super().watched(state, orders, g, own), orders, np.zeros_like(state.x), 0 * own)
-        seen = inverse.solve(g - state.last)
+        scores = self._calibrated(state, orders, inverse, g)
+        seen = self._midway(state, orders, inverse, scores).solve(g - state.last)
         total = self.block.features.forward(seen)
         if orders.intercept:
             total = total - float(self.block.weights @ total)
         state = self._noted(state, orders, seen, total)
-        scores = self._calibrated(state, orders, inverse, g)
         others = np.vstack([state.others, total - own])[-self.others_kept :]
         return replace(state, glimpse=replace(state.glimpse, scores=scores), others=others)
+
+    def _midway(self, state: SubspacePartyState, orders: StepProposal, inverse: Curvature, scores: Array) -> Curvature:
+        """H halfway through a move that has changed the curvature much: D^T (g' - g) holds the mean on the way."""
+        assert state.factored is not None
+        before = state.factored[0]
+        after = self._bent(orders, scores) if scores.size else before
+        if changed(before, after) <= STALE:
+            return inverse
+        return Curvature(self.block.features, (before + after) / 2, inverse.h, self.block.penalty.ridge)
 
     def _noted(self, state: SubspacePartyState, orders: StepProposal, seen: Array, total: Array) -> SubspacePartyState:
         """With one more move, D seen = total (N,)."""
@@ -97,17 +117,7 @@ class GuessingAim(Aim):
         assert state.first is not None
         wanted = g - state.first + features.adjoint(weights * float(begun[0]))
         a = state.glimpse.scores if state.glimpse.scores.size else np.zeros_like(g)
-        away = self.hidden.away(features.forward(a))
-        for _ in range(_CORRECTIONS):
-            left = max(told.variance - spread(away), 0.0)
-            response = loss.expected_response(self.hidden.centre(told) + away, left)
-            assert response is not None
-            a = a + inverse.solve(wanted - features.adjoint(weights * response))
-            away = self.hidden.away(features.forward(a))
-            if spread(away) > told.variance:  # no line over the columns varies more than the scores do
-                shrunk = np.sqrt(told.variance / spread(away))
-                a, away = shrunk * a, shrunk * away
-        return a
+        return calibrated(self.block, self.hidden, told, wanted, a, inverse)
 
     def others(self, state: SubspacePartyState, orders: StepProposal) -> Others:
         others, glimpse = super().others(state, orders), state.glimpse

@@ -86,9 +86,14 @@ class HiddenGradient:
     def _guessed(self, told: Outlook, away: Array, variance: float, stiffness: float) -> Array:
         """The curvature (N,), weighted, where scores lie so far from their mean, give or take a variance."""
         guess = self.block.loss.expected_curvature(self.centre(told) + away, variance)
-        w = self.block.weights * np.maximum(guess, max(_CURVATURE_FLOOR * float(guess.mean()), 1e-300))
+        w = self.block.weights * self.floored(guess)
         total = told.curvature if told.curvature > 0 else stiffness  # flat everywhere: keep the step finite
         return np.asarray(w * (total / float(w.sum())))
+
+    @staticmethod
+    def floored(curvature: Array) -> Array:
+        """Curvature (N,) that leaves no row out."""
+        return np.maximum(curvature, max(_CURVATURE_FLOOR * float(curvature.mean()), 1e-300))
 
     def others_move(self, orders: StepProposal, first: Array, last: Array, now: Array, own: Array) -> Array:
         return np.zeros_like(own)  # D^T g does not show it; a party guesses it with its curvature

@@ -25,7 +25,7 @@ _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 where there are as many columns as rows, Newton steps alone stall.  In every other step steepest descent, the
 Newton step of a party that leaves all curvature to the others, then has the weight of the third number."""
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
-_STALE, _STALE_SMALL = 0.3, 0.1
+STALE, _STALE_SMALL = 0.3, 0.1
 """By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew.  The
 second number is for small tables, where that is cheap: no run takes a round more."""
 
@@ -96,10 +96,10 @@ class Aim:
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
         """H at curvatures w (N,) and ridge h (d,), factorised again once either has changed enough to matter."""
         f = self.block.features
-        stale = _STALE_SMALL if f.rows * f.columns**2 <= SMALL else _STALE
-        if state.factored is None or _changed(state.factored[0], w) > stale:
+        stale = _STALE_SMALL if f.rows * f.columns**2 <= SMALL else STALE
+        if state.factored is None or changed(state.factored[0], w) > stale:
             state = replace(state, factored=(self.block.workspace.kept(w), h))
-        elif _changed(state.factored[1], h) > stale:
+        elif changed(state.factored[1], h) > stale:
             state = replace(state, factored=(state.factored[0], h))
         return state, self.factor(state)
 
@@ -125,6 +125,7 @@ class Aim:
         return found.and_constant() if orders.intercept else found
 
 
-def _changed(old: Array, new: Array) -> float:
+def changed(old: Array, new: Array) -> float:
+    """By how much curvatures, or a ridge, differ, of their sum."""
     differs = sum(by_parts(lambda rows: float(np.abs(new[rows] - old[rows]).sum()), new.size))
     return differs / max(float(old.sum()), 1e-300)

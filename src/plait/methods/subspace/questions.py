@@ -229,7 +229,9 @@ class Spans:
             if answer is None:
                 c.append(span.asked)
                 scales.append(1.0)
-                penalty += span.model.value(span.asked)
+                itself = span.model.value(span.asked)
+                known &= itself >= -self._hidden  # no penalty is below 0: of a huge step the sum is rounding alone
+                penalty += itself
                 spans.append(span)
                 continue
             c.append(answer.fraction * span.asked)

@@ -24,6 +24,8 @@ _SAME_WORK, _SAME_WORK_CROWDED, _LEAN = 0.995, 0.4, 0.2
 """The part of the others' latest moves that this party could have made itself: above the first number, less the second
 where there are as many columns as rows, Newton steps alone stall.  In every other step steepest descent, the
 Newton step of a party that leaves all curvature to the others, then has the weight of the third number."""
+_NO_WIDTH = 1e-150  # of a kink: a weight at it does not give way
+_MOST_SHARED = 1e5  # times: below this part of the loss's curvature its own rounding shows
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
 STALE, _STALE_SMALL = 0.3, 0.1
 """By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew.  The
@@ -52,6 +54,7 @@ class Aim:
         features, penalty = self.block.features, self.block.penalty
         others = self.others(state, orders)
         if not penalty.smooth:
+            w = self._shared(w, state.x, orders.width)
             return state, proximal_step(features, penalty, state.x, pull, w, last(others, int(orders.counted)))
         gradient = pull + penalty.gradient(state.x)
         if penalty.quadratic:
@@ -70,6 +73,23 @@ class Aim:
         if same_work and state.rounds >= _EARLY and state.rounds % 2 and ridge.min() > 0:
             return state, state.x + (1 - _LEAN) * found.step - _LEAN * gradient / h
         return state, state.x + found.step
+
+    def _shared(self, w: Array, x: Array, width: float) -> Array:
+        """The loss's curvatures (N,) where others answer every move:  1 / (1/w + S).
+
+        S is how far their scores give way to a slope, sum_j D_ij^2 / h_j for their columns j, with h_j the curvature of
+        the penalty: as the party's own do at x (d,), in proportion to their columns.  Where there are as many columns
+        as rows, others can follow every move, and without this each party would keep all that it has.
+        """
+        features, penalty = self.block.features, self.block.penalty
+        if width < features.rows:
+            return w
+        low, high = penalty.bounds(x.size)
+        free = (x > low) & (x < high)
+        with np.errstate(over="ignore"):
+            h = penalty.majoriser(x, np.full(x.size, _NO_WIDTH)).curvature
+        gives = float((features.column_squares * free / np.maximum(h, _NO_WIDTH)).sum()) / features.rows
+        return w / np.minimum(1 + w * gives * (width - x.size) / x.size, _MOST_SHARED)
 
     def _sloped(self, others: Others, state: SubspacePartyState, ridge: Array, gradient: Array) -> Others:
         """The others' moves with their penalty and slope along them, as far as the party can tell."""

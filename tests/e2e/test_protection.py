@@ -118,12 +118,16 @@ def test_fine_gradients_and_hidden_row_weights_give_the_simulated_bits_too(jobs:
 
 
 def test_a_sum_with_one_party_less_than_before_is_refused(jobs: JobMaker) -> None:
-    """The first shares of two runs are equal: one sum less the other would be the share of the party that is away."""
+    """The first shares of two runs are equal: one sum less the other would be the share of the party that is away.
+
+    Where a tenth of the rows has gone in between, it would nearly be that.
+    """
     job = jobs(**{**SUMS, "parties": ("bank", "shop", "tele", "news"), "rows": 400, "patience": 20})
     for _ in range(2):  # the same parties again are no other sum
         run(job)
     text = job.file.read_text()
     job.file.write_text(text.replace(', "news"]', "]"))
+    cut(job, 360)
     for name in ("bank", "shop", "tele"):
         job.start(name)
     assert [job.wait(name, 60) != 0 for name in ("shop", "tele", "bank")] == [True] * 3
@@ -188,7 +192,7 @@ def test_a_damaged_record_of_rows_is_named(jobs: JobMaker) -> None:
     (path,) = (job.folder / "counts" / "bank-rows").glob("*-*")
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(StorageError, match="must hold the rows of an earlier run"):
-        with_rows(job, ROWS)
+        with_rows(job, ROWS - 40)
 
 
 @pytest.mark.parametrize("options", [LABELS, SUMS], ids=["labels", "sums"])

@@ -186,12 +186,6 @@ class Tally:
             self._ahead = {}
 
     @contextmanager
-    def beside(self, what: str) -> Iterator[Path]:
-        """Another file about the same data, for reading and writing it while no other program does."""
-        with self._locked():
-            yield self._path.with_name(f"{self._path.stem}-{what}.json")
-
-    @contextmanager
     def _locked(self) -> Iterator[dict[str, int]]:
         try:
             with open_private(self._path.with_suffix(".lock"), "ab") as lock:

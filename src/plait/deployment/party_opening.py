@@ -63,7 +63,7 @@ def open_party(
     )
     tally = Tally(file) if lasting else None
     if tally is not None:
-        join_sum(job, file.name, file.trust, tally)
+        join_sum(job, file, rows.ids)
     settings = dict(job.settings)
     folder.begin(Status(run, job.model_digest, file.name, key="", checksum=rows.checksum, settings=settings))
     return StoredParty(job, party, folder, rows, ids, tally, file.trust)

@@ -1,13 +1,15 @@
 """Rows of several runs: few that differ are found, and what a party would have read of them is what it reads."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import plait
-from plait.deployment.earlier_rows import names_of, too_few
+from plait.deployment.earlier_rows import too_few
+from plait.deployment.row_sets import RowSets, names_of
 from plait.messages import Broadcast
 from plait.training.party_shield import Agreed, PartyShield
 
@@ -90,3 +92,11 @@ def test_a_party_reads_the_labels_of_few_rows_from_two_runs_and_not_of_many(
         moments = first(everybody) - first(everybody[fewer:])
         guess = table @ np.linalg.lstsq(table.T @ table, -moments, rcond=None)[0]
         assert least <= np.mean((guess > 0) == coins[gone]) <= most
+
+
+def test_what_a_crash_left_of_a_set_is_no_set(tmp_path: Path) -> None:
+    sets = RowSets(tmp_path / "rows")
+    sets.add(run(range(5)), 40)
+    (tmp_path / "rows" / f".{sets.known[0][0]}-40.17.tmp").write_bytes(b"abc")
+    ((digest, number),) = sets.known
+    assert (sets.read(digest).tolist(), number) == ([0, 1, 2, 3, 4], 40)

@@ -22,6 +22,7 @@ from plait.transports.signatures import signed
 
 from . import hostile
 from .conftest import Job, JobMaker
+from .test_blind import blind
 from .test_hostile_protection import ROWS, some
 from .test_protection import LABELS, SUMS
 
@@ -152,3 +153,34 @@ def test_a_broadcast_that_is_repeated_under_another_number_is_not_answered(jobs:
     assert answers[-2].digest == answers[-3].digest
     assert not isinstance(answers[-1], Share)
     assert found in job.log("shop")
+
+
+@pytest.mark.parametrize("protection", [LABELS, pytest.param(SUMS, marks=pytest.mark.slow)], ids=["labels", "sums"])
+def test_a_party_with_a_row_that_stands_alone_joins_no_run(jobs: JobMaker, protection: dict[str, Any]) -> None:
+    """A column of one row: its D^T g would be that row's g, and show its label."""
+    job, heard = jobs(**{**protection, "rows": ROWS}), []
+    path = job.folder / "shop.csv"
+    head, first, *rest = path.read_text().splitlines()
+    only = [",".join([*row.split(",")[:-1], "0"]) for row in rest]
+    path.write_text("\n".join([head, ",".join([*first.split(",")[:-1], "1"]), *only]) + "\n")
+    with hostile.coordinator(job, heard.append) as ended:
+        job.start("shop")
+        assert job.wait("shop", 60) != 0
+        assert ended.wait(60)
+    assert not heard, "it was never ready"
+    assert "leverage" in job.log("shop")
+    assert "Traceback" not in job.log("shop")
+    assert not list(job.folder.rglob("protection.json")), "no secret was drawn"
+
+
+def test_a_pinned_machine_cannot_be_replaced_by_one_of_the_authoritys(jobs: JobMaker) -> None:
+    """The label party signs a certificate in the machine's name for a key of its own."""
+    job, heard = blind(jobs), []
+    known = certificates.fingerprint(certificates.read_certificate(Folder(job.folder / "certs").certificate("shop")))
+    job.file.write_text(job.file.read_text() + f'[fingerprints]\nmachine = "{known}"\n')
+    with hostile.coordinator(job, heard.append) as ended:
+        job.start("shop")
+        assert job.wait("shop", 60) != 0
+        assert ended.wait(60)
+    assert not heard
+    assert "the coordinator's key must have the fingerprint" in job.log("shop")

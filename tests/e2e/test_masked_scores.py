@@ -2,6 +2,7 @@
 
 import csv
 import http.client
+import itertools
 import json
 import os
 import random
@@ -11,16 +12,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from plait.deployment.job_file import read_job
+from plait.deployment.run_keys import signing
 from plait.errors import ConfigError
 from plait.messages import Share
+from plait.protection.score_masks import ScoreMasks, meeting_of
 from plait.transports import handshake
 from plait.transports.handshake import Meet, Query
+from plait.transports.law import MEETING_OVER
 
+from . import hostile
 from .conftest import Job, JobMaker
 from .hostile import RUN, Talk, coordinator
 
@@ -188,6 +195,70 @@ def test_a_key_in_the_name_of_an_absent_party_is_refused(jobs: JobMaker) -> None
     assert not isinstance(heard[0], Meet)
     assert "the key of tele must be signed by its certificate" in job.log("shop")
     assert run != RUN
+
+
+def hexed(masks: ScoreMasks) -> str:
+    return masks.announce().hex()
+
+
+Words = Callable[[str, str, ScoreMasks, str], list[handshake.Control]]
+"""Given the shop's keys of two meetings, the tele, and the run: what the coordinator says then."""
+MOVES: dict[str, tuple[Words, str]] = {
+    "the key of the meeting before": (
+        lambda old, new, tele, run: [Meet([old, hexed(tele)])],
+        "the key of shop must be its newest",
+    ),
+    "the own key under two names": (lambda old, new, tele, run: [Meet([new, new])], "the keys must be one each of"),
+    "no other party": (lambda old, new, tele, run: [Meet([new])], "the keys must be one each of"),
+    "a query without a meeting": (lambda old, new, tele, run: [Query(["n0"], run)], "a query must be under masks"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [*MOVES, "queries under forgotten keys"])
+def test_a_coordinator_that_breaks_a_meeting_learns_no_part(jobs: JobMaker, what: str) -> None:
+    job, heard = trained(jobs), list[Any]()
+    spec, run = read_job(job.file), max((job.folder / "runs").iterdir()).name
+    tele = ScoreMasks(spec.digest, "tele", PARTIES[1:], *signing(hostile._identity(job, "tele"), {}))
+    tele.join(hostile.KEY)
+
+    def script(talk: Talk) -> None:
+        seq = itertools.count(1)
+
+        def asked(item: handshake.Control) -> Any:
+            talk.say(handshake.encode(item, next(seq)))
+            answer = talk.hear()
+            while isinstance(answer, handshake.Alive):
+                answer = talk.hear()
+            return answer
+
+        old = asked(Meet([])).keys[0]
+        other = hexed(tele)
+        assert asked(Meet([old, other])).keys == []
+        meeting = meeting_of([bytes.fromhex(key) for key in (old, other)])
+        first = asked(Query(["n0", "n1"], run, meeting, 0))
+        again = asked(Query(["n0", "n1"], run, meeting, 0))
+        assert first.digest == again.digest, "one mask, one vector"
+        turned = asked(Query(["n1", "n0"], run, meeting, 0))
+        assert not set(turned.vector.tolist()) & set(first.vector.tolist()), "other rows have other masks"
+        new = asked(Meet([])).keys[0]
+        if what in MOVES:
+            heard.extend(asked(item) for item in MOVES[what][0](old, new, tele, run))
+            return
+        late = asked(Query(["n0"], run, meeting, 1))
+        assert late.scalars.tolist() == [MEETING_OVER]
+        assert not late.vector.any()
+        talk.say(hostile.finished("enough", ok=False))
+        talk.hear()
+        heard.append(None)
+
+    with coordinator(job, script, phase="predict", run=run) as ended:
+        start(job, "predict", "shop")
+        assert ended.wait(60)
+        assert job.wait("shop", 60) != 0
+    assert len(heard) == 1, job.log("shop")
+    assert not isinstance(heard[0], Share | Meet)
+    assert MOVES.get(what, (None, "enough"))[1] in job.log("shop")
 
 
 @pytest.mark.slow

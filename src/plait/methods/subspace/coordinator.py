@@ -34,6 +34,7 @@ from plait.problem.row_blocks import sum_of_sizes
 _COARSE = 1e-6  # of a vector's largest number: larger steps between numbers count as coarse
 _UNBALANCED = 1e-3  # of all slopes: what a minimum over the intercept may leave of their sum
 _NO_NUMBERS = np.empty(0)
+_SET_ASIDE = 1e6  # times the rounding of steps of int16, once finer vectors come: they hardly count then
 _IDLE = 1e-13  # of the objective: what a step gains by rounding alone
 
 
@@ -286,7 +287,8 @@ class SubspaceCoordinator(CoordinatorSide):
         # What rounding hid is known now: only rounds after this show whether the run has arrived.
         bounds = replace(state.bounds, falls=()) if state.coarse else state.bounds
         state = replace(state, coefficients=none, spans=None, least=None, gram_row=np.empty(0))
-        return replace(state, bounds=bounds, coarse=False)
+        noise = tuple(_SET_ASIDE * each for each in state.noise) if state.coarse else state.noise
+        return replace(state, bounds=bounds, noise=noise, coarse=False)
 
     def _corrected(self, state: SubspaceState, shares: Mapping[str, Share]) -> SubspaceState:
         """With what the parties found missing in the coordinator's scores."""

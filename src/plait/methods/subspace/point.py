@@ -24,7 +24,8 @@ class Point:
     def at(task: Task, z: Array) -> "Point":
         if len(vector_slices(z.size)) == 1 and not task.workspace.on_disk:
             value, slope, h = task.loss.derivatives(z, task.labels)
-            least = _least(task, float(h.min()), h)
+            low, top = _range(h, task.weights)
+            least = _least(task, low, top)
             h = h if least is None else np.maximum(h, least)
             return Point(z, float(task.weights @ value), task.weights * slope, task.weights * h)
         gradient, curvature = task.workspace.empty(z.size), task.workspace.empty(z.size)
@@ -34,10 +35,10 @@ class Point:
             value, slope, h = task.loss.of_rows(rows).derivatives(z[rows], task.labels[rows])
             np.multiply(w, slope, out=gradient[rows])
             curvature[rows] = h
-            return float(w @ value), float(h.min()), float(h.max())
+            return float(w @ value), *_range(h, w)
 
         values, lows, tops = zip(*by_parts(look, z.size), strict=True)
-        least = _least(task, min(lows), np.array(tops))
+        least = _least(task, min(lows), max(tops))
 
         def weigh(rows: slice) -> None:
             h = curvature[rows] if least is None else np.maximum(curvature[rows], least)
@@ -47,11 +48,17 @@ class Point:
         return Point(z, sum(values), gradient, curvature)
 
 
-def _least(task: Task, lowest: float, tops: Array) -> float | None:
+def _range(h: Array, w: Array) -> tuple[float, float]:
+    """The least and the largest curvature of the rows that count; a row of weight 0 may lie anywhere."""
+    if not w.all():
+        h = h[w > 0]
+    return float(h.min(initial=np.inf)), float(h.max(initial=-np.inf))
+
+
+def _least(task: Task, lowest: float, top: float) -> float | None:
     """Where the loss is flat or bends down, a little curvature, so that a slope is followed; None where it is not."""
     if lowest > 0:
         return None
-    top = float(tops.max())
     return _LEAST * top if top > 0 else task.loss.stiffness(task.labels, task.weights, task.fit_intercept)
 
 

@@ -17,7 +17,7 @@ from plait.methods.subspace.point import Point
 from plait.privacy.policy import Policy
 from plait.problem import row_blocks
 from plait.problem.features import Features
-from plait.problem.losses import Hinge, Logistic, Loss
+from plait.problem.losses import Hinge, Logistic, Loss, Poisson
 from plait.problem.losses.envelope import Envelope
 from plait.problem.penalties import Penalty
 from plait.training.assembly import RunSpec
@@ -44,6 +44,16 @@ def test_a_point_of_many_rows_is_that_of_all_rows_at_once(loss: Loss) -> None:
     assert found.value == pytest.approx(float(np.sum(task.weights * value)), rel=1e-12)
     assert task.mean_loss(z) == pytest.approx(found.value, rel=1e-12)
     assert task.gradient(z) == pytest.approx(found.gradient, rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [50, ROWS])
+def test_a_row_of_weight_0_bends_the_loss_of_no_other(rows: int) -> None:
+    """Its curvature of 1e260 was a measure for the least that a flat row counts."""
+    z, y, w = np.linspace(-800.0, 2.0, rows), np.ones(rows), np.full(rows, 1 / rows)
+    z[0], w[0] = 600.0, 0.0
+    found = Point.at(Task(Poisson(), y, w, ("a",)), z)
+    assert found.curvature.max() == pytest.approx(np.exp(2.0) / rows)
+    assert found.curvature.min() == found.curvature[0] == 0
 
 
 @pytest.mark.parametrize("rows", [50, ROWS])

@@ -11,6 +11,7 @@ the coordinator states.
 """
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from plait.methods.subspace.messages import DIRECTION, StepProposal
 from plait.methods.subspace.party import SubspaceParty
 from plait.methods.subspace.party_state import SubspacePartyState, grown
 
-_UNSEEN = 0.2  # of a move's square: what the own columns never see of it, as the curvature is but a guess
+_UNSEEN, _UNSEEN_SURE = 0.2, 1e-6
+"""Of a move's square, what the own columns never see of it, as the curvature is but a guess; where it is none."""
 
 
 class ProtectedParty(SubspaceParty):
@@ -49,6 +51,8 @@ class ProtectedParty(SubspaceParty):
 
 class GuessingAim(Aim):
     """Aims by a guess of the scores, and by what the own columns see of how they moved."""
+
+    stale_small: ClassVar[float] = 0.0  # moves are read with the factorisation: a stale one costs rounds
 
     def __init__(self, block: Block, centred: bool = True, weighted: bool = False) -> None:
         self.hidden = HiddenGradient(block, centred, weighted)
@@ -125,13 +129,14 @@ class GuessingAim(Aim):
         if not names or not len(glimpse.moves):
             return others
         at = np.array(names) - state.rounds
-        unseen = _unseen(glimpse.products[np.ix_(at, at)], glimpse.explained[np.ix_(at, at)])
+        least = _UNSEEN_SURE if self.hidden.sure else _UNSEEN
+        unseen = _unseen(glimpse.products[np.ix_(at, at)], glimpse.explained[np.ix_(at, at)], least)
         curvature = Outlook.unpack(orders.outlook).curvature
         return replace(others, total=others.total + curvature * unseen)
 
 
-def _unseen(products: Array, explained: Array) -> Array:
+def _unseen(products: Array, explained: Array, least: float) -> Array:
     """Products (k, k) of what the columns do not see of the moves: positive, though both come with errors."""
     size = np.sqrt(np.maximum(np.diag(products), 1e-300))
     values, vectors = np.linalg.eigh((products - explained) / np.outer(size, size))
-    return np.asarray((vectors * np.maximum(values, _UNSEEN)) @ vectors.T * np.outer(size, size))
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T * np.outer(size, size))

@@ -18,6 +18,7 @@ from plait.messages import Broadcast
 from plait.methods.base import Block
 from plait.methods.protected.outlook import LARGEST, Outlook
 from plait.methods.subspace.messages import StepProposal
+from plait.problem.losses import Squared
 
 _CURVATURE_FLOOR = 4e-3  # of the mean curvature: a row that seems certain may not be
 _DOUBT = 0.5  # of the variance that the guess explains: rows of small curvature seem surer than they are
@@ -36,6 +37,8 @@ class HiddenGradient:
         """
         self.block = block
         self._centred = centred
+        self.sure = isinstance(block.loss, Squared) and not weighted
+        """Whether the curvature is known and no guess."""
         if weighted:  # weights sum to 1, so that no weighted mean of a column exceeds its largest number
             self._sizes = _largest(block.features.matrix)
         else:

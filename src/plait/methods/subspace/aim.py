@@ -1,5 +1,7 @@
 """Where a party aims: a Newton step on its own block, from what it sees of the loss and of the others' moves."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from plait._replace import replace
@@ -27,13 +29,15 @@ Newton step of a party that leaves all curvature to the others, then has the wei
 _NO_WIDTH = 1e-150  # of a kink: a weight at it does not give way
 _MOST_SHARED = 1e5  # times: below this part of the loss's curvature its own rounding shows
 _FAINT = 1e-12  # of the strongest of the others' moves, squared: weaker ones are rounding
-STALE, _STALE_SMALL = 0.3, 0.1
-"""By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew.  The
-second number is for small tables, where that is cheap: no run takes a round more."""
+STALE = 0.3
+"""By how much the loss's curvature, or the ridge, may change, relatively, before a factorisation is made anew."""
 
 
 class Aim:
     """Chooses the point y that a party would go to if it were alone, but for what the others' past moves can do."""
+
+    stale_small: ClassVar[float] = 0.1
+    """The same for small tables, where that is cheap: no run takes a round more."""
 
     def __init__(self, block: Block, sight: Sight | None = None) -> None:
         self.block = block
@@ -116,7 +120,7 @@ class Aim:
     def _curvature(self, state: SubspacePartyState, w: Array, h: Array) -> tuple[SubspacePartyState, Curvature]:
         """H at curvatures w (N,) and ridge h (d,), factorised again once either has changed enough to matter."""
         f = self.block.features
-        stale = _STALE_SMALL if f.rows * f.columns**2 <= SMALL else STALE
+        stale = self.stale_small if f.rows * f.columns**2 <= SMALL else STALE
         if state.factored is None or changed(state.factored[0], w) > stale:
             state = replace(state, factored=(self.block.workspace.kept(w), h))
         elif changed(state.factored[1], h) > stale:

@@ -8,7 +8,7 @@ given the average b.  In the eigenbasis of H each coordinate is
 
     e        the eigenvalue
     lambda   the ridge penalty
-    tau^2    the prior variance of a weight
+    tau^2    the prior variance of the weights along this direction
     s^2      the variance of the average's noise
     v e      the variance of b over random draws of the rows (`Lesson.sampling` is v): the model is for new rows
 
@@ -20,11 +20,16 @@ H is the curvature at the offset.  Where the score varies much, the loss is flat
 of this spread, and multiplies H in b_k, in e and in f.  Noise, too, makes scores vary.  So 1 - secant is first
 multiplied by the mean of f, the fraction of the score that is signal.
 
-The prior: before anything is seen, the variance of a party's score between rows is STRONG or WEAK, with equal
-probability, and its weights have one variance in all directions.  With W the sum of the rows' curvatures, tau^2 is
-STRONG W / trace H or WEAK W / trace H.  W / trace H is at most SPARSE, for rows of norm 1.  The average has variance
-tau^2 e^2 + s^2 + v e along each direction.  Its likelihood gives the probability of STRONG and of WEAK, and f is the
-mean of both.  So the weights of a party without signal soon become small.
+The prior: before anything is seen, the variance of a party's score between rows is STRONG with probability 1/2, else
+one of WEAK, all of these as likely.  Its weights have a variance that is proportional to e^p: p is 0 with probability
+1/2, else -1/2 or -1.  With W the sum of the rows' curvatures and V the variance of the score,
+
+    tau^2 = V W e^p / (the sum of e^(p + 1) over all directions).
+
+W / sum e is at most SPARSE, for rows of norm 1.  The average has variance tau^2 e^2 + s^2 + v e along each direction.
+Its likelihood gives the probability of each prior, and f is the mean over them.  So the weights of a party without
+signal soon become small.  Where the noise leaves all priors likely, f is mostly that of STRONG: to miss a signal costs
+more than to keep a little noise.
 
 The Hessian: noise spreads the eigenvalues, and the eigenvectors v_i are not those of the true matrix T.  The curvature
 along them is v_i^T T v_i.  Where the noise beside the diagonal has standard deviation sigma, its best estimate is
@@ -49,7 +54,11 @@ from plait.problem.prox_newton import CompositeProblem, Quadratic
 Floats = NDArray[np.float64]
 
 STRONG = 2.0  # variance of a party's score between rows, in squared logits, where its columns hold signal
-WEAK = 0.05  # the same where its columns hold little signal: a fortieth of STRONG
+WEAK = tuple(STRONG * 10 ** (-k / 2) for k in range(1, 6))
+"""The same where its columns hold little signal: 0.6 to 0.006, in steps of a factor sqrt(10), which change f little."""
+VARIANCES = np.array([STRONG, *WEAK])
+POWERS = np.array([0.0, -0.5, -1.0])
+"""0: all weights are alike; -1: all directions tell as much, also those in which rows differ little."""
 SPARSE = 3.0  # largest W / trace H: for rows that are mostly zeros the prior would else allow huge weights
 FLOOR = 0.4
 """The floor of eigenvalues, in units of sigma sqrt(d): noise alone has eigenvalues up to 2 sigma sqrt(d)."""
@@ -76,7 +85,7 @@ class NoisyNewton:
 
     values      the cleaned eigenvalues e (d,)
     vectors     the eigenvectors (d, d), as columns
-    unit        tau^2 for a score of variance 1: W / trace H, or `largest` where that is smaller
+    unit        tau^2 for a score of variance 1 and p = 0: W / trace H, or `largest` where that is smaller
     curvature   W, the sum of the rows' curvatures
     sampling    `Lesson.sampling`
     secant      `Lesson.secant`
@@ -139,11 +148,14 @@ class NoisyNewton:
         return NewtonState(weights, average, precision, float(energies @ kept) / whole if whole > 0 else 0.0)
 
     def _kept(self, values: Floats, average: Floats, variance: float) -> Floats:
-        """f (d,): the fraction that is kept of an average with this variance, the mean over both priors."""
-        signal = np.outer([STRONG, WEAK], self.unit * values**2)
+        """f (d,): the fraction that is kept of an average with this variance, the mean over all priors."""
+        shapes = values ** POWERS[:, None]
+        shapes *= values.sum() / (shapes @ values)[:, None]
+        signal = np.kron(VARIANCES[:, None], self.unit * values**2 * shapes)
         spread = signal + variance + self.sampling * values
         evidence = -np.sum(np.log(spread) + average**2 / spread, axis=1) / 2
-        chance = np.exp(evidence - evidence.max())
+        before = np.outer(_first_is_half(VARIANCES.size), _first_is_half(POWERS.size)).ravel()
+        chance = before * np.exp(evidence - evidence.max())
         kept: Floats = chance / chance.sum() @ (signal / spread)
         return np.maximum(kept, LEAST_KEPT)
 
@@ -175,6 +187,11 @@ def _minimised(matrix: Floats, right: Floats, penalty: Penalty, factor: float, s
     """The minimiser of u^T M u / 2 - right^T u + factor penalty(u)."""
     # A residual of 1e-9 is far below the noise.
     return CompositeProblem(penalty, Quadratic.of(matrix)).solve(right, factor, start, 1e-9)
+
+
+def _first_is_half(count: int) -> Floats:
+    """Probabilities (count,): 1/2 for the first, and all others as likely as each other."""
+    return np.array([0.5, *[0.5 / (count - 1)] * (count - 1)])
 
 
 def _cleaned(values: Floats, sigma: float) -> Floats:

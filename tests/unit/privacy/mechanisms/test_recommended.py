@@ -13,7 +13,7 @@ from plait.privacy.clipping import Adjacency, ClippedRows
 from plait.privacy.mechanisms.helper_fit import Lesson
 from plait.privacy.mechanisms.helper_mixing import Sketch, mixing_factors, posterior_mean
 from plait.privacy.mechanisms.joint_sensitivity import Joint
-from plait.privacy.mechanisms.noisy_newton import STRONG, WEAK, NoisyNewton
+from plait.privacy.mechanisms.noisy_newton import NoisyNewton
 from plait.privacy.mechanisms.recommended import Recommended
 from plait.privacy.mechanisms.soft_logistic import SoftLogistic
 from plait.problem.losses import Hinge, Huber, Logistic, Loss, Squared
@@ -138,6 +138,25 @@ def test_noise_without_signal_is_shrunk_away() -> None:
     assert np.abs(state.weights).max() < 0.01
 
 
+@pytest.mark.parametrize("power", [0.0, -1.0])
+@pytest.mark.parametrize("strength", [2.0, 0.3, 0.01])
+def test_weights_are_kept_nearly_as_if_their_variances_were_known(strength: float, power: float) -> None:
+    """In a score, at most a tenth more squared error than the posterior mean with the true variances has."""
+    rng = np.random.default_rng(8)
+    values = np.geomspace(5.0, 500.0, 60)
+    newton = NoisyNewton.of(np.diag(values), 0.0, float(values.sum()))
+    deviations = np.sqrt(strength * values.sum() * values**power / (values ** (power + 1)).sum())
+    sigma = 50.0 * np.sqrt(strength)
+    kept = (deviations * values) ** 2 / ((deviations * values) ** 2 + sigma**2)
+    found, oracle = [], []
+    for _ in range(100):
+        true, told = deviations * rng.standard_normal(60), sigma * rng.standard_normal(60)
+        state = newton.step(newton.start(), told - values * true, sigma, NoPenalty())
+        found.append(values @ (state.weights - true) ** 2)
+        oracle.append(values @ (kept * (true - told / values) - true) ** 2)
+    assert np.mean(found) < 1.1 * np.mean(oracle)
+
+
 def test_the_posterior_of_a_correlation_moves_from_one_half_to_the_estimate() -> None:
     assert posterior_mean(0.9, 100.0) == pytest.approx(0.5, abs=0.01)
     assert posterior_mean(0.7, 1e-2) == pytest.approx(0.7, abs=0.01)
@@ -161,10 +180,15 @@ def test_one_step_minimises_the_penalised_problem_that_the_module_states(free: b
     newton = NoisyNewton.of(hessian, 0.0, 6.0, sampling=0.7, free=free)
     values, vectors = np.linalg.eigh(hessian)
     told = -vectors.T @ gradient
-    tau2 = np.array([STRONG, WEAK])[:, None] * 6.0 / values.sum()
     noise = sigma**2 + 0.7 * values
-    likely = norm.pdf(told, 0, np.sqrt(tau2 * values**2 + noise)).prod(axis=1)
-    kept = likely / likely.sum() @ (tau2 * values**2 / (tau2 * values**2 + noise))
+    kept, whole = np.zeros(4), 0.0
+    for power, often in [(0.0, 2), (-0.5, 1), (-1.0, 1)]:
+        for variance, chance in [(2.0, 5), (2 * 0.1**0.5, 1), (0.2, 1), (0.2 * 0.1**0.5, 1), (0.02, 1), (0.0063246, 1)]:
+            tau2 = variance * 6.0 * values**power / (values ** (power + 1)).sum()
+            likely = often * chance * norm.pdf(told, 0, np.sqrt(tau2 * values**2 + noise)).prod()
+            kept += likely * tau2 * values**2 / (tau2 * values**2 + noise)
+            whole += likely
+    kept /= whole
     prior = (vectors * (values * (1 / kept - 1))) @ vectors.T
     for penalty, value in [(L2(0.3), lambda u: 0.15 * u @ u), (L1(0.3), lambda u: 0.3 * np.abs(u).sum())]:
         found = newton.step(newton.start(), gradient, sigma, penalty, 7.0).weights

@@ -6,8 +6,8 @@ next state and the answer, so that a run can be stopped, stored and resumed betw
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,24 @@ from plait.problem.losses import Loss
 from plait.problem.penalties import Penalty
 from plait.problem.row_blocks import by_parts, vector_by_parts
 
+T = TypeVar("T")
 CLOSINGS = 4  # how often a run may be measured for the last time: it goes on where that contradicts its end
 _BALANCED = 1e-14  # of the sum of sizes: what rounding leaves of a sum that is zero
+
+
+class Newest:
+    """What was made last of some vectors.  Parties in one process receive the same ones, and make it once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[object, ...], Any] = ((), None)
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` gives, unless it was made of the very same things last."""
+        known, found = self._last
+        if len(known) != len(of) or any(a is not b for a, b in zip(known, of, strict=True)):
+            found = make()
+            self._last = of, found
+        return found
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class Block:
     """Weights (d,) that may be close to the best, say those of an earlier model; None where nothing is known."""
     workspace: Workspace = IN_MEMORY
     """Where vectors lie that are kept from round to round."""
+    newest: Newest = field(default_factory=Newest)
+    """Shared by the parties of one process."""
 
     def stationarity(self, x: Array, gradient: Array) -> float:
         """The paper's ||grad~_x L||^2 at x, from the gradient (d,) of everything but the penalty (eq. Lyapunov).

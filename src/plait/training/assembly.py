@@ -11,7 +11,7 @@ from plait._mapped_files import IN_MEMORY, Workspace
 from plait._types import Array
 from plait.data.parts import equal_weights
 from plait.messages import Broadcast
-from plait.methods.base import Block, Method, Task
+from plait.methods.base import Block, Method, Newest, Task
 from plait.methods.private.briefing import Briefed, briefing
 from plait.privacy.policy import Policy, Protections
 from plait.problem.features import Features
@@ -79,12 +79,13 @@ def assemble_party(
     keys: Callable[[], PartyKeys] = simulated_keys,
     labels: Array | None = None,
     workspace: Workspace = IN_MEMORY,
+    newest: Newest | None = None,
 ) -> Party:
     """The party with this table (N, d): its half of the method, behind its mechanism and its ledger.
 
     weights (N,) are equal, unless a briefing brings others.  `start` (d,) are weights of an earlier model.  A
     protected run needs `keys` of this run only; a simulated one draws them.  With a blind machine the label party is
-    the party that has `labels` (N,).
+    the party that has `labels` (N,).  Parties in one process share what they make of the `newest` vectors.
     """
     mechanism = spec.protections.mechanisms[name]
     method = unprotected_method(spec.method, spec.protections)
@@ -102,7 +103,7 @@ def assemble_party(
         else:
             shield = PartyShield(spec.protection, name, spec.parties, features.matrix, keys)
         features = shield.features(features)
-    block = Block(features, spec.penalties[name], spec.protections.loss, weights, start, workspace)
+    block = Block(features, spec.penalties[name], spec.protections.loss, weights, start, workspace, newest or Newest())
     return Party(name, block, method, spec.precision, shield)
 
 

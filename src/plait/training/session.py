@@ -13,6 +13,7 @@ from plait._threads import blas_threads, workers
 from plait._types import Array
 from plait.data.parts import Part, equal_weights
 from plait.messages import Broadcast, Share, Transport
+from plait.methods.base import Newest
 from plait.privacy.mechanisms.paper import NoGuaranteeWarning
 from plait.training.assembly import BriefedTask, RunSpec, assemble_coordinator, assemble_party
 from plait.training.convergence import convergence_warning
@@ -96,7 +97,7 @@ class Session:
 
     def _assembled(self) -> tuple[dict[str, Party], BriefedTask]:
         """All parties and the coordinator, before the first message."""
-        equal, where = equal_weights(self.labels.size), self.workspace
+        equal, where, newest = equal_weights(self.labels.size), self.workspace, Newest()
         parties = {
             p.name: assemble_party(
                 self.spec,
@@ -106,6 +107,7 @@ class Session:
                 self.starts.get(p.name),
                 labels=self._labels_of(p.name),
                 workspace=where,
+                newest=newest,
             )
             for p in self.parts
         }

@@ -60,7 +60,7 @@ class SubspaceCoordinator(CoordinatorSide):
         zero = np.broadcast_to(np.float64(0.0), (task.rows,))  # one number that stands for all takes no memory
         b = best_shift(task, zero) if task.fit_intercept else 0.0
         z = np.broadcast_to(np.float64(b), (task.rows,))
-        value = task.mean_loss(z)
+        value = self._at(z).value
         return SubspaceState(
             z=z,
             intercept=b,
@@ -75,7 +75,7 @@ class SubspaceCoordinator(CoordinatorSide):
             products=(np.zeros((1, 0)),) * groups,
             start_score=b,
             memory=self.memory,
-            bounds=Bounds(self.judge.mean_loss(z)),
+            bounds=Bounds(value if self.judge is task else self.judge.mean_loss(z)),
         )
 
     def _at(self, z: Array) -> Point:

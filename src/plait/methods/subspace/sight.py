@@ -135,10 +135,13 @@ class OpenGradient:
         for known, seen in self._memo:
             if known is g:
                 return seen
+        seen = self.block.newest.made((g, first, self.block.weights), lambda: self._looked(g, first, start))
+        self._memo = [*self._memo[-1:], (g, seen)]
+        return seen
+
+    def _looked(self, g: Array, first: Array, start: float) -> Seen:
         if len(vector_slices(g.size)) == 1 and not self.block.workspace.on_disk:
-            seen = self._seen_in(slice(None), g, first, start)
-            self._memo = [*self._memo[-1:], (g, seen)]
-            return seen
+            return self._seen_in(slice(None), g, first, start)
         empty = self.block.workspace.empty
         score, curvature, visible = empty(g.size), empty(g.size), np.empty(g.size, bool)
 
@@ -147,6 +150,4 @@ class OpenGradient:
             score[rows], curvature[rows], visible[rows] = part.score, part.curvature, part.known
 
         by_parts(look, g.size)
-        seen = Seen(score, visible, curvature)
-        self._memo = [*self._memo[-1:], (g, seen)]
-        return seen
+        return Seen(score, visible, curvature)

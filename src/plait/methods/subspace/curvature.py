@@ -36,6 +36,7 @@ _LARGE, _SINGLE = 1e8, 1e-5
 """Terms of a Gram matrix from which on single precision pays; of the curvature: a ridge beside which it is safe."""
 _REFINED, _ITERATED = 3, 60  # conjugate gradients: with a sample's factor beside them, and without any
 _SINGULAR = 1e-12  # of the largest eigenvalue, in scaled columns: below it a column is a combination of others
+_TOGETHER = 3  # vectors from which on a sparse table's product with all of them takes less than one by one; same bits
 _MOST_SPECTRAL = 500  # columns: the eigenvalues of more take longer than a round
 
 
@@ -168,15 +169,18 @@ class Curvature:
         if self._roots is not None:
             scaled = weighted(moves[:, self._rows], self._roots, shift)
             return (self._part.T @ scaled.T.astype(self._part.dtype, copy=False)).astype(np.float64, copy=False)
-        if self._small and not shift:  # where weights change in most rounds nothing is kept
-            return self.features.adjoint((moves * self.w).T)
         if shift and names[-1] not in self._crossed:
             self._crossed[names[-1]] = self.features.adjoint(self.w)
-        if self._small and len(moves):
-            return np.column_stack([self.features.adjoint((moves * self.w).T), self._crossed[names[-1]]])
-        for name, move in zip(names, moves, strict=False):
-            if name not in self._crossed:
-                self._crossed[name] = self.features.adjoint(self.w * move)
+        if self._small and not self.features.sparse and len(moves):
+            # A product with all vectors is fast, but its bits depend on how many they are: it is not kept.
+            found = self.features.adjoint((moves * self.w).T)
+            return np.column_stack([found, self._crossed[names[-1]]]) if shift else found
+        new = [i for i, name in enumerate(names[: len(moves)]) if name not in self._crossed]
+        if self._small and len(new) >= _TOGETHER:
+            found = self.features.adjoint((moves[new] * self.w).T)
+            self._crossed.update((names[i], column) for i, column in zip(new, found.T, strict=True))
+        else:
+            self._crossed.update((names[i], self.features.adjoint(self.w * moves[i])) for i in new)
         return np.array([self._crossed[name] for name in names]).T
 
     def square(self, moves: Array, ones: bool = False) -> Array:

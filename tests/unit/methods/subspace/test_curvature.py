@@ -97,3 +97,15 @@ def test_iterations_are_preconditioned_by_the_diagonal() -> None:
     table = sp.random(2000, 5000, density=1e-3, format="csr", random_state=0)
     curvature = Curvature(Features(table), np.full(2000, 1e-3), np.full(5000, 1e-2), 1e-2)
     np.testing.assert_allclose(curvature.solve(np.ones(5000)), 1 / (1e-3 * table.power(2).sum(axis=0).A1 + 1e-2))
+
+
+def test_products_of_a_sparse_table_with_moves_have_the_same_bits_kept_or_made_together() -> None:
+    rng = np.random.default_rng(3)
+    x = sp.random(500, 9, 0.3, format="csr", random_state=3, data_rvs=rng.standard_normal)
+    w, moves, names = rng.random(500), rng.standard_normal((6, 500)), (2, 3, 5, 6, 7, 8)
+    growing = Curvature(Features(x), w, np.ones(9), 1.0)
+    for k in range(1, 7):
+        kept = growing.cross(moves[:k], names[:k])
+    anew = Curvature(Features(x), w, np.ones(9), 1.0).cross(moves, names)
+    assert np.array_equal(kept, anew)  # a party that was killed makes all of them together
+    assert kept == pytest.approx(x.toarray().T @ (moves * w).T, abs=1e-12)

@@ -90,14 +90,14 @@ def test_with_a_large_budget_the_pass_comes_close_to_pooled_training() -> None:
 
 
 def test_a_sparse_table_gives_the_same_private_model() -> None:
-    own, other, t = data(500)
+    own, other, t = data(2000)
     other[np.abs(other) < 0.2] = 0.0
-    # Their noise differs, because its key covers the table as it is stored.
+    # Their noise differs, because its key covers the table as it is stored; among 2,000 rows it moves weights by .02.
     fine = [
         fit([own, table], t, privacy=private(200.0), fit_intercept=False).weights[1]
         for table in (other, sp.csr_matrix(other))
     ]
-    assert np.allclose(*fine, atol=0.1)
+    assert np.allclose(*fine, atol=0.05)
     assert np.abs(fine[0]).max() > 1
 
 

@@ -161,6 +161,11 @@ class Features:
         ends = np.concatenate([[0], np.cumsum(pairs)])
         return sp.csr_matrix((np.ones(count), codes, ends), shape=(self.rows, self.columns**2)).T
 
+    @cached_property
+    def dense(self) -> Array:
+        """D as one dense array of float64: for small tables in memory."""
+        return np.asarray(self.matrix.toarray() if self.sparse else self.matrix, dtype=np.float64)
+
     def scaled_rows(self, rows: npt.NDArray[np.intp], factors: Array, dtype: npt.DTypeLike) -> Array:
         """diag(factors) D_r for some rows r, dense."""
         part = self.matrix[rows]

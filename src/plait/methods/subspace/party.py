@@ -9,11 +9,13 @@ from plait.methods.base import Block, PartySide
 from plait.methods.subspace.aim import Aim
 from plait.methods.subspace.checks import check_order, check_proposal, check_question
 from plait.methods.subspace.direction import last, proximal_step
+from plait.methods.subspace.idle_moves import may_be_idle
 from plait.methods.subspace.least_norm import asks_any_vector
 from plait.methods.subspace.messages import DIRECTION, QUESTION, Answer, StepProposal
 from plait.methods.subspace.party_report import PartyReporter
 from plait.methods.subspace.party_state import Stack, SubspacePartyState, grown
-from plait.methods.subspace.penalty_span import Basis, Rounding, answer, described
+from plait.methods.subspace.penalty_span import Rounding, answer, described, narrows
+from plait.methods.subspace.span_basis import Basis
 
 _MOST_KEPT = 2**20  # rows: with more a party keeps no images, and takes its scores at the coordinator for exact
 _SMALL_WEIGHT = 1e-2  # of the largest weight or step, in units of its column: a model may be closed without such ones
@@ -36,7 +38,12 @@ class SubspaceParty(PartySide):
         self.keeps = block.features.rows <= _MOST_KEPT
         squares = block.features.weighted_column_squares(block.weights)
         self.sizes = np.sqrt(np.where(squares > 0, squares, 1.0))
+        penalty, f = block.penalty, block.features
+        small = self.keeps and not f.elsewhere and may_be_idle(f.rows, f.columns)
+        self.idles = small and not penalty.smooth and penalty.separable
+        """Whether weights may move where scores stay as they are."""
         self._known_basis: Basis | None = None
+        self._known_image: Array | None = None
         self._images, self._directions, self._steps = Stack(), Stack(), Stack()
         unpenalised = block.penalty.quadratic and block.penalty.ridge <= _INVISIBLE * float(squares.max(initial=0.0))
         self.free = unpenalised and self.sight.shows_moves and asks_any_vector(block.loss)
@@ -191,13 +198,17 @@ class SubspaceParty(PartySide):
     def _basis(self, state: SubspacePartyState) -> Basis:
         """The directions of the next step, with x and y.  It is kept: it serves for all questions of a round."""
         known = self._known_basis
-        if known is not None and known.y is state.target and known.x is state.x:
+        if known is not None and known.y is state.target and known.x is state.x and self._known_image is state.image:
             return known
         rows = self._directions.put(state.directions, state.direction, len(state.directions) + 1)
         if state.dropped:
             rows = np.vstack([state.x[None], rows])
-        self._known_basis = Basis(state.x, state.target, rows, self.sizes)
-        return self._known_basis
+        basis = Basis(state.x, state.target, rows, self.sizes, narrows(self.block.penalty, state.x.size))
+        if self.idles:
+            images = np.vstack([*([state.known] if state.dropped else []), state.images, state.image])
+            basis = basis.with_idle_moves(self.block.features.dense, state.known, images)
+        self._known_basis, self._known_image = basis, state.image
+        return basis
 
     def _applied(self, state: SubspacePartyState, orders: StepProposal, g: Array | None) -> SubspacePartyState:
         """Take the step that the coordinator chose, and note how the others moved meanwhile, where g (N,) shows it."""
@@ -206,7 +217,7 @@ class SubspaceParty(PartySide):
         if state.first is None or state.last is None or not orders.coefficients.size:
             return replace(state, corrected=None)
         basis, c = self._basis(state), orders.coefficients
-        x = orders.scale * basis.point(c)
+        x = orders.scale * (basis.point(c) if state.rounding is None else state.rounding.weights(basis, c))
         images, known = state.images, state.known
         own = self._own_move(state, orders, x)
         if self.keeps:

@@ -7,7 +7,8 @@ from plait._types import Array
 from plait.methods.base import Block
 from plait.methods.subspace.messages import Description, Model, StepProposal
 from plait.methods.subspace.party_state import SubspacePartyState
-from plait.methods.subspace.penalty_span import Basis, Rounding, described
+from plait.methods.subspace.penalty_span import Rounding, described
+from plait.methods.subspace.span_basis import Basis
 from plait.problem.conjugates import conjugate, reach
 
 _SUPPOSED = 10.0  # times the largest weight: how large weights are supposed to be where nothing bounds them

@@ -12,17 +12,19 @@ kinks are rounded off less.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from plait._replace import replace
 from plait._types import Array
 from plait.methods.subspace.cones import Norms, RoundBend, RoundWall
+from plait.methods.subspace.idle_moves import Settled
 from plait.methods.subspace.kinks import Kinks
 from plait.methods.subspace.linear_cones import Bend, KinkCones, Walls
 from plait.methods.subspace.messages import Answer, Model
+from plait.methods.subspace.span_basis import Basis
 from plait.problem.penalties import Penalty
 
 Cone = KinkCones | Walls | Norms | RoundWall
@@ -30,8 +32,6 @@ _ROUNDED = 0.1  # of a weight's reach: how much kinks are rounded off at first
 _LESS = 0.03  # of how much they are, at the next question, if the last step could be taken whole
 _LEAST_ROUNDED = 1e-9  # of a weight's reach: sharper kinks would only spoil the arithmetic
 _WIDE = 200  # weights from which on those that do not move along the span are looked for and left out
-_LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
-_FAINTEST = 1e-20  # of the largest move so far: a party that stays at 0 has neither, and needs a unit
 _CLOSEST = 1e-5  # of a weight, or of a radius: closer to its kink rounding would show
 _NEAR = 0.99  # of the way to the surface of a cone: a point goes no further in one step
 _APART = 3.0  # times the part of a step that every kink and wall can take: further none goes, where they stay together
@@ -43,45 +43,6 @@ _LEAST_PART = 1e-6  # of a step: less counts as this much
 _INSIDE = 1 - 1e-3  # of the steepest slope: the first multiplier of a weight at rest
 _BEYOND = 1e-8  # of its reach: a weight may end so little beyond a wall, until the model is closed
 _CANCELLED = 1e-14  # of the sum of its parts: what rounding leaves of a weight that is zero
-
-
-@dataclass(frozen=True)
-class Basis:
-    """x (d,), y (d,), and the directions (k+1, d), the newest last: y - x."""
-
-    x: Array
-    y: Array
-    rows: Array
-    sizes: Array
-    """The norms of the columns (d,), 1 for those that are zero."""
-
-    def point(self, c: Array) -> Array:
-        """x + B^T c, and y itself where the step leads there."""
-        if c[-1] == 1 and not c[:-1].any():
-            return self.y
-        return np.asarray(self.x + c @ self.rows)
-
-    @cached_property
-    def reach(self) -> Array:
-        """How far each weight must move (d,) to change the scores as much as the newest direction's largest part."""
-        parts = ((1.0, self.rows[-1]), (_LEAST_REACH, self.y), (_FAINTEST, self.rows))
-        return max([1e-100, *(f * float((np.abs(v) * self.sizes).max(initial=0.0)) for f, v in parts)]) / self.sizes
-
-    @cached_property
-    def moving(self) -> npt.NDArray[np.bool_]:
-        """Which weights (d,) any step moves."""
-        return np.asarray(self.rows.any(axis=0))
-
-    @cached_property
-    def narrow(self) -> "Basis":
-        """The same for these weights alone."""
-        on = self.moving
-        return Basis(self.x[on], self.y[on], self.rows[:, on], self.sizes[on])
-
-    @cached_property
-    def still(self) -> Array:
-        """The other weights."""
-        return self.x[~self.moving]
 
 
 @dataclass(frozen=True)
@@ -99,6 +60,16 @@ class Rounding:
     """Whether cones go almost equally far."""
     left: float = np.inf
     """By how much the penalty may still fall along the span, with the loss's slopes where they are; roughly."""
+    settled: Settled | None = None
+    """The parabola that was stated, where weights may move idly."""
+    landings: tuple[tuple[Array, Array], ...] = ()
+    """The steps (k+1,) that were asked about since, and the weights (d,) that were answered for; only where idle moves
+    may have led there."""
+
+    def weights(self, basis: Basis, c: Array) -> Array:
+        """Where a step c (k+1,) leads, (d,): to the weights that were answered for, if it was asked about."""
+        found = [u for asked, u in self.landings if np.array_equal(asked, c)]
+        return found[-1] if found else basis.point(c)
 
     @property
     def bends(self) -> Sequence[Bend]:
@@ -210,18 +181,21 @@ def _round_wall_at(radius: float, y: Array, press: float, reach: float) -> Round
     return RoundWall.at(radius, press * near / _ROUNDED, y * min(1.0, (radius - near) / size), press * near, _ROUNDED)
 
 
-def modelled(penalty: Penalty, basis: Basis, u: Array, value: float, rounding: Rounding) -> Model:
-    """The parabola in c for Newton's method; value: the penalty at u (d,)."""
-    x, rows, away, both = basis.x, basis.rows, basis.x - u, basis.x + u
+def modelled(penalty: Penalty, basis: Basis, u: Array, value: float, rounding: Rounding) -> tuple[Model, Rounding]:
+    """The parabola in c for Newton's method, and what is kept of it; value: the penalty at u (d,)."""
     bends = rounding.bends
     h, weight = bends[0].h, bends[0].weight + penalty.ridge
     for bend in bends[1:]:
         h, weight = h + bend.h, weight + bend.weight
+    settled = None if basis.idle is None else Settled.of(basis.idle, h, weight, u)
+    if settled is not None:
+        return settled.model(value, u), replace(rounding, settled=settled)
+    x, rows, away, both = basis.x, basis.rows, basis.x - u, basis.x + u
     k, slope, turned = (rows * weight) @ rows.T, h + weight * x, weight * both
     for bend in bends:
         if isinstance(bend, RoundBend):
             k, slope, turned = k + bend.gram(rows), slope + bend.turned(x), turned + bend.turned(both)
-    return Model(value + float(away @ (h + turned / 2)), rows @ slope, k)
+    return Model(value + float(away @ (h + turned / 2)), rows @ slope, k), rounding
 
 
 def described(penalty: Penalty, basis: Basis, pull: Array, together: bool = False) -> tuple[Model, Rounding | None]:
@@ -232,21 +206,24 @@ def described(penalty: Penalty, basis: Basis, pull: Array, together: bool = Fals
             return Model(penalty.value(x), penalty.ridge * (rows @ x), penalty.ridge * (rows @ rows.T)), None
         h = penalty.majoriser(x, np.zeros_like(x)).curvature
         return Model(penalty.value(x), rows @ penalty.gradient(x), (rows * h) @ rows.T), None
-    basis, pull, rest = _in_motion(penalty, basis, pull)
-    rounding = started(penalty, basis, pull, together)
-    return modelled(penalty, basis, basis.y, rest + penalty.value(basis.y), rounding), rounding
+    part, pull, rest = _in_motion(penalty, basis, pull)
+    return modelled(penalty, part, part.y, rest + penalty.value(part.y), started(penalty, part, pull, together))
 
 
-def _in_motion(penalty: Penalty, basis: Basis, pull: Array) -> tuple[Basis, Array, float]:
-    """The weights that move along the span, what presses these, and the penalty of the others.
+def narrows(penalty: Penalty, width: int) -> bool:
+    """Whether weights that no step moves are left out.
 
     Of a wide table most weights rest at zero for good.  Kinks that no step comes near are neither computed with nor
     counted.
     """
-    wide = basis.x.size >= _WIDE and penalty.separable and penalty.feasible is None
-    if not wide or basis.still.size == 0:
+    return width >= _WIDE and penalty.separable and penalty.feasible is None
+
+
+def _in_motion(penalty: Penalty, basis: Basis, pull: Array) -> tuple[Basis, Array, float]:
+    """The weights that take part, what presses these, and the penalty of the others."""
+    if basis.acting is basis:
         return basis, pull, 0.0
-    return basis.narrow, pull[basis.moving], penalty.value(basis.still)
+    return basis.acting, pull[basis.moving], penalty.value(basis.x[~basis.moving])
 
 
 @dataclass(frozen=True)
@@ -258,9 +235,8 @@ class Landing:
     point: Array
 
 
-def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
-    """As much of the step c as stays within bounds, up to rounding."""
-    u = basis.point(c)
+def landed(penalty: Penalty, basis: Basis, c: Array, u: Array) -> Landing:
+    """As much of the step c, which leads to u (d,), as stays within bounds, up to rounding."""
     if penalty.feasible is None:
         return Landing(1.0, 1.0, u)
     low, high = penalty.bounds(u.size)
@@ -276,11 +252,16 @@ def landed(penalty: Penalty, basis: Basis, c: Array) -> Landing:
     return Landing(fraction, scale, scale * u)
 
 
-def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Rounding) -> tuple[Answer, Rounding]:
+def answer(penalty: Penalty, whole: Basis, c: Array, pull: Array, rounding: Rounding) -> tuple[Answer, Rounding]:
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
-    basis, pull, rest = _in_motion(penalty, basis, pull)
-    end = landed(penalty, basis, c)
-    u = end.point if penalty.feasible is None else basis.point(c)
+    basis, pull, rest = _in_motion(penalty, whole, pull)
+    there = None if rounding.settled is None or basis.leads_to_y(c) else rounding.settled.weights(c)
+    u = basis.point(c) if there is None else there
+    end = landed(penalty, basis, c, u)
+    u = end.point if penalty.feasible is None else u
+    landings = rounding.landings
+    if there is not None:
+        landings = (*landings, (end.fraction * c, whole.whole(end.point)))
     wider, rounding = rounding.wider, rounding.answered(u)
     left = rounding.left
     if rounding.part < _BLOCKED:
@@ -288,8 +269,8 @@ def answer(penalty: Penalty, basis: Basis, c: Array, pull: Array, rounding: Roun
         if far > _FURTHER * wider:
             rounding = started(penalty, basis, pull, rounding.together, min(far, _WIDER * wider))
     value = rest + penalty.value(end.point)
-    model = modelled(penalty, basis, u, value if u is end.point else penalty.value(u), rounding)
-    return Answer(end.fraction, end.scale, value, left, model), rounding
+    model, rounding = modelled(penalty, basis, u, value if u is end.point else penalty.value(u), rounding)
+    return Answer(end.fraction, end.scale, value, left, model), replace(rounding, landings=landings)
 
 
-__all__ = ["Basis", "Rounding", "answer", "described", "landed"]
+__all__ = ["Basis", "Rounding", "answer", "described", "landed", "narrows"]

@@ -63,13 +63,21 @@ class Rounding:
     settled: Settled | None = None
     """The parabola that was stated, where weights may move idly."""
     landings: tuple[tuple[Array, Array], ...] = ()
-    """The steps (k+1,) that were asked about since, and the weights (d,) that were answered for; only where idle moves
-    may have led there."""
+    """Steps (k+1,) that were asked about since, and where they led, (d,); only where idle moves may have led there."""
+
+    def landing(self, c: Array) -> Array | None:
+        """The weights (d,) that a step c (k+1,) was answered for, if it was asked about."""
+        return next((u for asked, u in self.landings if np.array_equal(asked, c)), None)
 
     def weights(self, basis: Basis, c: Array) -> Array:
-        """Where a step c (k+1,) leads, (d,): to the weights that were answered for, if it was asked about."""
-        found = [u for asked, u in self.landings if np.array_equal(asked, c)]
-        return found[-1] if found else basis.point(c)
+        """All weights after a step c (k+1,): those that were answered for, if it was asked about."""
+        u = self.landing(c)
+        return basis.point(c) if u is None else basis.whole(u)
+
+    def landed(self, c: Array, u: Array) -> "Rounding":
+        """With another step that was asked about."""
+        others = tuple(landing for landing in self.landings if not np.array_equal(landing[0], c))
+        return replace(self, landings=(*others, (c, u)))
 
     @property
     def bends(self) -> Sequence[Bend]:
@@ -255,22 +263,29 @@ def landed(penalty: Penalty, basis: Basis, c: Array, u: Array) -> Landing:
 def answer(penalty: Penalty, whole: Basis, c: Array, pull: Array, rounding: Rounding) -> tuple[Answer, Rounding]:
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
     basis, pull, rest = _in_motion(penalty, whole, pull)
-    there = None if rounding.settled is None or basis.leads_to_y(c) else rounding.settled.weights(c)
-    u = basis.point(c) if there is None else there
-    end = landed(penalty, basis, c, u)
-    u = end.point if penalty.feasible is None else u
-    landings = rounding.landings
-    if there is not None:
-        landings = (*landings, (end.fraction * c, whole.whole(end.point)))
+    idle = None if rounding.settled is None or basis.leads_to_y(c) else rounding.settled.weights(c)
+    end = landed(penalty, basis, c, basis.point(c) if idle is None else idle)
+    u = end.point if idle is None and penalty.feasible is None else basis.point(c) if idle is None else idle
+    there, known = end.point, rounding
+    if idle is not None:
+        there = _least(penalty, basis, end.fraction * c, there, rounding)
+        known = rounding.landed(end.fraction * c, there)
     wider, rounding = rounding.wider, rounding.answered(u)
     left = rounding.left
     if rounding.part < _BLOCKED:
         far = float((np.abs(u - basis.y) / basis.reach).max(initial=0.0))
         if far > _FURTHER * wider:
             rounding = started(penalty, basis, pull, rounding.together, min(far, _WIDER * wider))
-    value = rest + penalty.value(end.point)
-    model, rounding = modelled(penalty, basis, u, value if u is end.point else penalty.value(u), rounding)
-    return Answer(end.fraction, end.scale, value, left, model), replace(rounding, landings=landings)
+    model, rounding = modelled(penalty, basis, u, rest + penalty.value(u), rounding)
+    reply = Answer(end.fraction, end.scale, rest + penalty.value(there), left, model)
+    return reply, replace(rounding, landings=known.landings)
+
+
+def _least(penalty: Penalty, basis: Basis, c: Array, u: Array, rounding: Rounding) -> Array:
+    """Of the weights u (d,) and others that a step c leads to, those with the least penalty: the answer must hold."""
+    before = rounding.landing(c)
+    known = [u] if before is None else [before, u]
+    return min(known if c.any() else [basis.x, *known], key=penalty.value)
 
 
 __all__ = ["Basis", "Rounding", "answer", "described", "landed", "narrows"]

@@ -244,7 +244,7 @@ class Landing:
 
 
 def landed(penalty: Penalty, basis: Basis, c: Array, u: Array) -> Landing:
-    """As much of the step c, which leads to u (d,), as stays within bounds, up to rounding."""
+    """As much of the step c, which leads to u (d,), as stays within bounds, up to rounding; u itself without bounds."""
     if penalty.feasible is None:
         return Landing(1.0, 1.0, u)
     low, high = penalty.bounds(u.size)
@@ -264,8 +264,8 @@ def answer(penalty: Penalty, whole: Basis, c: Array, pull: Array, rounding: Roun
     """The penalty after the step c, or after as much of it as stays within bounds, and the parabola seen from there."""
     basis, pull, rest = _in_motion(penalty, whole, pull)
     idle = None if rounding.settled is None or basis.leads_to_y(c) else rounding.settled.weights(c)
-    end = landed(penalty, basis, c, basis.point(c) if idle is None else idle)
-    u = end.point if idle is None and penalty.feasible is None else basis.point(c) if idle is None else idle
+    u = basis.point(c) if idle is None else idle
+    end = landed(penalty, basis, c, u)
     there, known = end.point, rounding
     if idle is not None:
         there = _least(penalty, basis, end.fraction * c, there, rounding)

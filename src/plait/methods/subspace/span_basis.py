@@ -11,6 +11,7 @@ from plait._types import Array
 from plait.methods.subspace.idle_moves import IdleMoves
 
 _LEAST_REACH = 1e-12  # of the largest weight, in units of its column: smaller moves are rounding
+_IDLE_REACH = 0.1  # of the same, where weights may move idly: steps then lead much further than the newest direction
 _FAINTEST = 1e-20  # of the largest move so far: a party that stays at 0 has neither, and needs a unit
 
 
@@ -39,7 +40,8 @@ class Basis:
     @cached_property
     def reach(self) -> Array:
         """How far each weight must move (d,) to change the scores as much as the newest direction's largest part."""
-        parts = ((1.0, self.rows[-1]), (_LEAST_REACH, self.y), (_FAINTEST, self.rows))
+        least = _LEAST_REACH if self.idle is None else _IDLE_REACH
+        parts = ((1.0, self.rows[-1]), (least, self.y), (_FAINTEST, self.rows))
         return max([1e-100, *(f * float((np.abs(v) * self.sizes).max(initial=0.0)) for f, v in parts)]) / self.sizes
 
     @cached_property

@@ -11,6 +11,9 @@ from plait.methods.subspace.bounds import Bounds
 from plait.methods.subspace.coordinator_state import SubspaceState
 from plait.methods.subspace.messages import Description
 from plait.methods.subspace.point import Point
+from plait.problem.row_blocks import by_parts
+
+_ROUNDED_OFF = 16 * float(np.finfo(np.float64).eps)  # of scores, which are sums over all rounds
 
 
 def bounded(judge: Task, state: SubspaceState, g: Array, said: Mapping[str, Description]) -> Bounds:
@@ -35,10 +38,17 @@ def completed(task: Task, judge: Task, state: SubspaceState, here: Point, said: 
     # What rounding left out is sent in the end; the last measurement then has the true objective.
     judged = believed
     if judge is not task:
-        judged += judge.mean_loss(state.z) - here.value
+        judged += judge.mean_loss(state.z) - here.value + _hidden(judge, state.z)
     gap = bounds.gap(judged)
     estimate = np.inf if state.coarse else bounds.estimate(judged, hoped, task.loss.convex)
     paused = state.coarse and bounds.paused(judged, abs(objective - believed))
     lyapunov = sum(r.stationarity for r in reports)
     before = replace(state.measured, objective=objective, lyapunov=lyapunov, paused=paused)
     return replace(before, gap=gap, estimate=estimate, dual=gap)
+
+
+def _hidden(judge: Task, z: Array) -> float:
+    """By how much the rounding of scores z (N,) far from zero may hide how large a loss with kinks is."""
+    slope = judge.loss.slope()
+    total = sum(by_parts(lambda rows: float(judge.weights[rows] @ np.abs(z[rows])), z.size))
+    return _ROUNDED_OFF * (1.0 if slope is None else slope) * total

@@ -222,3 +222,18 @@ def test_short_numbers_end_at_the_same_optimum(precision: str, penalty: plait.Pe
     z = sum(p @ w for p, w in zip(parts, fit.weights, strict=True)) + fit.intercept
     true = np.mean(np.logaddexp(0, -np.where(y > 0, 1, -1) * z)) + sum(penalty.value(w) for w in fit.weights)
     assert fit.objective == pytest.approx(true, rel=1e-9 if precision == "float32" else 1e-8)
+
+
+def test_nothing_is_proved_that_the_rounding_of_scores_far_from_zero_hides() -> None:
+    rng = np.random.default_rng(6)
+    x = (rng.random((12, 13)) > 0.6).astype(float)
+    y = 1e7 + 1e-3 * rng.standard_normal(12)  # numbers there lie 2e-9 apart, and the best loss is below 1e-4
+    penalty = plait.L1(1e-6) + plait.L2(1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = plait.fit(np.hsplit(x, [6]), y, loss="pinball", penalty=penalty, stopping=plait.Stopping(max_rounds=60))
+    w = np.concatenate(list(fit.weights)).astype(np.longdouble)
+    left = y.astype(np.longdouble) - x.astype(np.longdouble) @ w - np.longdouble(fit.intercept)
+    true = float(np.abs(left).mean() / 2 + 1e-6 * np.abs(w).sum() + 5e-5 * (w @ w))
+    assert not fit.certified
+    assert abs(fit.objective - true) <= fit.gap * fit.objective

@@ -72,6 +72,10 @@ class Bounds:
         """What gaps are relative to."""
         return max(abs(objective), _LEAST_OBJECTIVE * abs(self.start), 1e-300)
 
+    def counted(self, rounding: float) -> float:
+        """The rounding of an objective; none where it is less than what an exact fit may leave."""
+        return rounding if rounding > _LEAST_OBJECTIVE * abs(self.start) else 0.0
+
     def gap(self, objective: float) -> float:
         """By how much the objective can still fall at most, relative: proved."""
         return max(objective - self.lower, 0.0) / self.scale(objective)

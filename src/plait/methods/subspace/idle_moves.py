@@ -20,7 +20,7 @@ MOST_ROWS, _MOST_NUMBERS = 512, 2**22  # a matrix (N, N) is factorised for every
 _RANK = 1e-13  # of the largest eigenvalue of D D^T: what lies below is rounding, as no column has it
 _LEAST_WEIGHT = 1e-10  # of the largest entry of W: weights far from their kinks have no curvature
 _REFINEMENTS = 3  # of u, so that its scores are what they are to be
-_EXACT = 1e-11  # of the scores: where u misses more of them, the weights go along the directions only
+_EXACT = 1e-14  # of the scores: where u misses more of them, the weights go along the directions only
 
 
 def may_be_idle(rows: int, columns: int) -> bool:

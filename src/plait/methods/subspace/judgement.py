@@ -38,7 +38,7 @@ def completed(task: Task, judge: Task, state: SubspaceState, here: Point, said: 
     # What rounding left out is sent in the end; the last measurement then has the true objective.
     judged = believed
     if judge is not task:
-        judged += judge.mean_loss(state.z) - here.value + _hidden(judge, state.z)
+        judged += judge.mean_loss(state.z) - here.value + bounds.counted(_hidden(judge, state.z))
     gap = bounds.gap(judged)
     estimate = np.inf if state.coarse else bounds.estimate(judged, hoped, task.loss.convex)
     paused = state.coarse and bounds.paused(judged, abs(objective - believed))

@@ -27,6 +27,8 @@ _ROUNDED_OFF = 2 * float(np.finfo(np.float64).eps)  # of a slope times its label
 _STUCK, _WAIT = 1e-12, 5
 """Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
 Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
+_PLAUSIBLE = 1e-5
+"""Of the objective: where slopes leave more to gain than this, parties that see no gain look past one another's columns."""
 _PAUSE, _LITTLE = 2, 2e-7  # rounds, and of the objective: what they gain where steps of int16 hide the way on
 _LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
 
@@ -73,8 +75,8 @@ class Bounds:
         return max(abs(objective), _LEAST_OBJECTIVE * abs(self.start), 1e-300)
 
     def counted(self, rounding: float) -> float:
-        """The rounding of an objective; none where it is less than what an exact fit may leave."""
-        return rounding if rounding > _LEAST_OBJECTIVE * abs(self.start) else 0.0
+        """The rounding of an objective; none where it is less than an exact fit may leave, or no model is needed."""
+        return rounding if rounding > _LEAST_OBJECTIVE * abs(self.start) > 0 else 0.0
 
     def gap(self, objective: float) -> float:
         """By how much the objective can still fall at most, relative: proved."""
@@ -96,5 +98,7 @@ class Bounds:
         if convex and not self.open and not stuck:
             return np.nan
         gained = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
-        left = min(objective - self.supposed if convex else hoped, hoped if stuck else np.inf)
+        left = objective - self.supposed if convex else hoped
+        if stuck and left <= _PLAUSIBLE * scale:
+            left = min(left, hoped)
         return max(left, gained, 0.0) / scale

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from sklearn.linear_model import Lasso
+from sklearn.linear_model import Lasso, PoissonRegressor
 
 import plait
 
@@ -181,3 +181,19 @@ def test_the_objective_never_grows_where_the_loss_is_flat_and_parties_move_by_ro
     )
     assert value == pytest.approx(fit.objective, rel=1e-6)
     assert 0 <= value <= 1e-4  # the optimum is 0; all weights 0 cost 0.8
+
+
+def test_parties_that_see_no_gain_in_near_copies_do_not_end_the_run() -> None:
+    """Without penalty the optimum lies along differences of 1e-5, which each party takes for what the other can do."""
+    rng = np.random.default_rng(6)
+    common = rng.standard_normal((600, 8))
+    parts = [common + 1e-5 * rng.standard_normal(common.shape) for _ in range(5)]
+    y = rng.poisson(np.exp(np.clip(common @ rng.standard_normal(8) / 2, -3, 3))).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = plait.fit(parts, y, loss="poisson", penalty=plait.NoPenalty(), fit_intercept=False)
+    spanned = np.linalg.qr(np.hstack(parts))[0] * np.sqrt(600)  # the same models, well conditioned
+    best = PoissonRegressor(alpha=0, fit_intercept=False, solver="newton-cholesky", tol=1e-12).fit(spanned, y)
+    z = spanned @ best.coef_
+    optimum = float(np.mean(np.exp(z) - y * z))
+    assert not fit.converged or fit.objective <= optimum + 1e-5 * abs(optimum)

@@ -28,7 +28,7 @@ _STUCK, _WAIT = 1e-12, 5
 """Of the objective, and rounds: one that has fallen by no more than this for so long is as low as rounding lets it be.
 Where a penalty is so weak that rounding alone keeps the lower bound away, the run then ends on an estimate."""
 _PLAUSIBLE = 1e-5
-"""Of the objective: where slopes leave more to gain than this, parties that see no gain have overlooked it in copies."""
+"""Of the objective: where slopes leave more to gain than this, parties that see no gain have overlooked it."""
 _PAUSE, _LITTLE = 2, 2e-7  # rounds, and of the objective: what they gain where steps of int16 hide the way on
 _LOOK_BACK = 3  # rounds: where nothing is proved, the objective must have fallen by little in each of them
 

@@ -87,11 +87,11 @@ class Bounds:
         recent = self.falls[-_PAUSE:]
         return len(recent) == _PAUSE and max(recent) <= max(_LITTLE * self.scale(objective), hidden)
 
-    def estimate(self, objective: float, hoped: float, convex: bool) -> float:
+    def estimate(self, objective: float, hoped: float, convex: bool, silent: bool = False) -> float:
         """An estimate of that gap where nothing can be proved; nan where a proof can still be expected.
 
         It supposes that no weight of the optimum is much larger than the largest found.  It is at least what the best
-        of the last rounds gained.
+        of the last rounds gained.  silent: whether some party's penalty is not convex, so that it says nothing of this.
         """
         scale = self.scale(objective)
         stuck = len(self.falls) == _WAIT and max(self.falls) <= _STUCK * scale
@@ -99,6 +99,6 @@ class Bounds:
             return np.nan
         gained = max(self.falls[-_LOOK_BACK:]) if len(self.falls) >= _LOOK_BACK else np.inf
         left = objective - self.supposed if convex else hoped
-        if stuck and left <= _PLAUSIBLE * scale:
+        if stuck and (silent or left <= _PLAUSIBLE * scale):
             left = min(left, hoped)
         return max(left, gained, 0.0) / scale

@@ -40,7 +40,8 @@ def completed(task: Task, judge: Task, state: SubspaceState, here: Point, said: 
     if judge is not task:
         judged += judge.mean_loss(state.z) - here.value + bounds.counted(_hidden(judge, state.z))
     gap = bounds.gap(judged)
-    estimate = np.inf if state.coarse else bounds.estimate(judged, hoped, task.loss.convex)
+    silent = any(r.open > 0 and r.supposed == 0 for r in reports)
+    estimate = np.inf if state.coarse else bounds.estimate(judged, hoped, task.loss.convex, silent)
     paused = state.coarse and bounds.paused(judged, abs(objective - believed))
     lyapunov = sum(r.stationarity for r in reports)
     before = replace(state.measured, objective=objective, lyapunov=lyapunov, paused=paused)
